@@ -1,0 +1,1 @@
+"""Timings of cpreplay beside other libraries: ``python -m benchmarks.uniform``."""

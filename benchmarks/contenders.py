@@ -1,0 +1,260 @@
+"""The libraries that are timed, each used in the fastest way that its documentation offers."""
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.copy_bound import row_copies
+from benchmarks.interleave import Block, Call
+from benchmarks.machine import package_version
+
+OBS, ACTION = 17, 6
+PIXELS = (84, 84, 4)
+ADD_BATCH = 64
+PIXEL_BATCH = 32
+SAMPLE_BATCHES = (32, 256, 1024, 4096)
+
+_CHUNK = 10_000  # transitions made at a time while filling
+_PIXEL_CHUNK = 500
+
+Transitions = tuple[
+    NDArray[Any], NDArray[Any], NDArray[np.float32], NDArray[Any], NDArray[np.bool_]
+]
+
+
+def transitions(count: int, seed: int) -> Transitions:
+    """obs, action, reward, next_obs, terminated of so many random transitions."""
+    rng = np.random.default_rng(seed)
+    obs, next_obs = rng.random((2, count, OBS), np.float32)
+    action = rng.random((count, ACTION), np.float32)
+    return obs, action, rng.random(count, np.float32), next_obs, rng.random(count) < 0.01
+
+
+def pixel_transitions(count: int, seed: int) -> Transitions:
+    """The same with images and discrete actions."""
+    rng = np.random.default_rng(seed)
+    obs, next_obs = rng.integers(0, 256, (2, count, *PIXELS), np.uint8)
+    action = rng.integers(0, 18, count)
+    return obs, action, rng.random(count, np.float32), next_obs, rng.random(count) < 0.01
+
+
+def chunks(rows: int, chunk: int) -> Iterator[tuple[int, int]]:
+    """(rows of the chunk, its number) until the ring is full."""
+    for number, start in enumerate(range(0, rows, chunk)):
+        yield min(chunk, rows - start), number
+
+
+def calls_per_block(batch_size: int) -> int:
+    """Enough for a block of a millisecond or more, which a timer's own cost does not touch."""
+    return max(4, min(256, 16_384 // batch_size))
+
+
+class Contender(ABC):
+    """One library: a filled ring, and blocks of calls on it."""
+
+    name: str
+    how: str  # how it is used, and what differs from the others
+    is_peer = True
+
+    @property
+    def version(self) -> str:
+        """Of the installed package."""
+        return package_version(self.name)
+
+    @abstractmethod
+    def transition_blocks(self, rows: int) -> dict[str, Block]:
+        """Blocks by case, over a full ring of ``rows`` transitions."""
+
+    @abstractmethod
+    def pixel_blocks(self, rows: int) -> dict[str, Block]:
+        """Blocks by case, over a full ring of images; none where they cannot be compared."""
+
+
+class Cpreplay(Contender):
+    name = "cpreplay"
+    how = (
+        "StoreReplay, default generator; sample into fresh arrays and with out= into one make_batch"
+    )
+    is_peer = False
+
+    def transition_blocks(self, rows: int) -> dict[str, Block]:
+        from cpreplay import StoreReplay
+
+        buffer = StoreReplay(OBS, ACTION, rows, seed=0)
+        for count, number in chunks(rows, _CHUNK):
+            buffer.add_batch(*transitions(count, number))
+        _check_full(self, len(buffer), rows)
+        blocks: dict[str, Block] = {}
+        for batch_size in SAMPLE_BATCHES:
+            blocks |= _own_sample_blocks(buffer, batch_size)
+        blocks["add"] = [
+            partial(buffer.add, *one) for one in _single_transitions(calls_per_block(1))
+        ]
+        blocks[f"add_batch({ADD_BATCH})"] = [
+            partial(buffer.add_batch, *transitions(ADD_BATCH, number))
+            for number in range(calls_per_block(ADD_BATCH))
+        ]
+        return blocks
+
+    def pixel_blocks(self, rows: int) -> dict[str, Block]:
+        from cpreplay import StoreReplay
+
+        buffer = StoreReplay(
+            PIXELS, (), rows, obs_dtype="uint8", action_dtype="int64", seed=0
+        )
+        for count, number in chunks(rows, _PIXEL_CHUNK):
+            buffer.add_batch(*pixel_transitions(count, number))
+        _check_full(self, len(buffer), rows)
+        self._pixels = buffer
+        return _own_sample_blocks(buffer, PIXEL_BATCH)
+
+    def copy_bounds(self) -> dict[str, Block]:
+        """Plain copies of as many cold rows out of the same memory, by the name of the loop.
+
+        Obs and next_obs alone, to fixed addresses, of rows that were drawn before: no draw, no
+        other columns, no calls but the copies.
+        """
+        columns = [self._pixels.column(name) for name in ("obs", "next_obs")]
+        rows, lanes = len(columns[0]), calls_per_block(PIXEL_BATCH)
+        targets = np.empty((2, PIXEL_BATCH, *PIXELS), np.uint8)
+        targets[:] = 0
+        rng = np.random.default_rng(1)
+
+        def copy_minibatch(copy: Any) -> None:
+            drawn = next(minibatches)
+            for target, source in zip(targets, columns, strict=True):
+                copy(target, source, drawn)
+
+        minibatches = itertools.cycle(rng.integers(0, rows, (1000, PIXEL_BATCH)))
+        return {name: [partial(copy_minibatch, copy)] * lanes for name, copy in row_copies().items()}
+
+
+class Cpprb(Contender):
+    name = "cpprb"
+    how = (
+        "ReplayBuffer with an env_dict of the same five columns (done as bool), next_obs stored; "
+        "add with keyword arguments. It has no out=: its sample stands in both rows. reward and "
+        "done come back as (B, 1), no indices"
+    )
+
+    def transition_blocks(self, rows: int) -> dict[str, Block]:
+        buffer = self._buffer(rows, {"shape": OBS}, {"shape": ACTION})
+        for count, number in chunks(rows, _CHUNK):
+            buffer.add(**self._named(transitions(count, number)))
+        _check_full(self, buffer.get_stored_size(), rows)
+        blocks: dict[str, Block] = {}
+        for batch_size in SAMPLE_BATCHES:
+            blocks |= self._sample_blocks(buffer, batch_size)
+        blocks["add"] = [
+            partial(buffer.add, **self._named(one))
+            for one in _single_transitions(calls_per_block(1))
+        ]
+        blocks[f"add_batch({ADD_BATCH})"] = [
+            partial(buffer.add, **self._named(transitions(ADD_BATCH, number)))
+            for number in range(calls_per_block(ADD_BATCH))
+        ]
+        return blocks
+
+    def pixel_blocks(self, rows: int) -> dict[str, Block]:
+        buffer = self._buffer(
+            rows, {"shape": PIXELS, "dtype": np.uint8}, {"shape": 1, "dtype": np.int64}
+        )
+        for count, number in chunks(rows, _PIXEL_CHUNK):
+            buffer.add(**self._named(pixel_transitions(count, number)))
+        _check_full(self, buffer.get_stored_size(), rows)
+        return self._sample_blocks(buffer, PIXEL_BATCH)
+
+    @staticmethod
+    def _buffer(rows: int, obs: dict[str, Any], action: dict[str, Any]) -> Any:
+        import cpprb
+
+        return cpprb.ReplayBuffer(
+            rows,
+            {"obs": obs, "act": action, "rew": {}, "next_obs": obs, "done": {"dtype": bool}},
+        )
+
+    @staticmethod
+    def _named(values: Any) -> dict[str, Any]:
+        return dict(zip(("obs", "act", "rew", "next_obs", "done"), values, strict=True))
+
+    @staticmethod
+    def _sample_blocks(buffer: Any, batch_size: int) -> dict[str, Block]:
+        return _same_for_both(partial(buffer.sample, batch_size), batch_size)
+
+
+class Rlox(Contender):
+    name = "rlox"
+    how = (
+        "ReplayBuffer (Rust); push and push_batch with the arrays that they take without a "
+        "conversion: flat float32, flags as uint8, made before the timing. It has no out=: its "
+        "sample stands in both rows, and takes a new seed a call. It returns a truncated column "
+        "more, flags as uint8, no indices. It stores float32 alone, so images are not compared"
+    )
+
+    def transition_blocks(self, rows: int) -> dict[str, Block]:
+        import rlox
+
+        buffer = rlox.ReplayBuffer(rows, OBS, ACTION)
+        for count, number in chunks(rows, _CHUNK):
+            buffer.push_batch(*self._flat(transitions(count, number)))
+        _check_full(self, len(buffer), rows)
+        next_seed = itertools.count().__next__
+        blocks: dict[str, Block] = {}
+        for batch_size in SAMPLE_BATCHES:
+            sample = partial(buffer.sample, batch_size)
+            blocks |= _same_for_both(lambda sample=sample: sample(next_seed()), batch_size)
+        blocks["add"] = [
+            partial(buffer.push, obs, action, reward, terminated, False, next_obs)
+            for obs, action, reward, next_obs, terminated in _single_transitions(calls_per_block(1))
+        ]
+        blocks[f"add_batch({ADD_BATCH})"] = [
+            partial(buffer.push_batch, *self._flat(transitions(ADD_BATCH, number)))
+            for number in range(calls_per_block(ADD_BATCH))
+        ]
+        return blocks
+
+    def pixel_blocks(self, rows: int) -> dict[str, Block]:
+        return {}
+
+    @staticmethod
+    def _flat(values: Transitions) -> tuple[NDArray[Any], ...]:
+        obs, action, reward, next_obs, terminated = values
+        truncated = np.zeros(len(reward), np.uint8)
+        return (
+            obs.ravel(), next_obs.ravel(), action.ravel(), reward, terminated.view(np.uint8),
+            truncated,
+        )  # fmt: skip
+
+
+def _single_transitions(
+    count: int,
+) -> list[tuple[NDArray[Any], NDArray[Any], float, NDArray[Any], bool]]:
+    """What an environment's step gives: arrays of their own, a float and a bool."""
+    return [
+        (obs.copy(), action.copy(), float(reward), next_obs.copy(), bool(terminated))
+        for obs, action, reward, next_obs, terminated in zip(*transitions(count, 0), strict=True)
+    ]
+
+
+def _own_sample_blocks(buffer: Any, batch_size: int) -> dict[str, Block]:
+    calls = calls_per_block(batch_size)
+    out = buffer.make_batch(batch_size)
+    return {
+        f"sample({batch_size})": [partial(buffer.sample, batch_size)] * calls,
+        f"sample({batch_size}, out=)": [partial(buffer.sample, batch_size, out=out)] * calls,
+    }
+
+
+def _same_for_both(sample: Call, batch_size: int) -> dict[str, Block]:
+    block = [sample] * calls_per_block(batch_size)
+    return {f"sample({batch_size})": block, f"sample({batch_size}, out=)": block}
+
+
+def _check_full(contender: Contender, held: int, rows: int) -> None:
+    if held != rows:
+        raise RuntimeError(f"{contender.name} holds {held:,} rows, not {rows:,}: bad adapter")

@@ -1,0 +1,59 @@
+"""What a timing depends on besides the code."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+NOT_INSTALLED = "not installed"
+
+
+def describe_machine() -> dict[str, Any]:
+    """Processor, cores, caches, memory and load, as far as the system tells."""
+    return {
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "caches": _caches(),
+        "memory_bytes": _memory(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
+    }
+
+
+def package_version(package: str) -> str:
+    """The installed version, or ``NOT_INSTALLED``."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return NOT_INSTALLED
+
+
+def _cpu_model() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _caches() -> list[str]:
+    """The first core's caches, such as ``L2 Unified 1024K``."""
+    folders = sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"))
+    return [
+        "L{} {} {}".format(*((folder / name).read_text().strip() for name in _CACHE_FILES))
+        for folder in folders
+        if all((folder / name).exists() for name in _CACHE_FILES)
+    ]
+
+
+_CACHE_FILES = ("level", "type", "size")
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError):
+        return None  # not a POSIX system

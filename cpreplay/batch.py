@@ -1,0 +1,75 @@
+"""What `sample` returns: a minibatch, as arrays in the buffer's own memory."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cpreplay.schema import TRANSITION
+
+
+class Batch:
+    """A minibatch of B transitions; lane i of every array belongs to one stored row.
+
+    Arrays are NumPy's from a host buffer and CuPy's from a device buffer: C-contiguous, writable
+    and aligned to 64 bytes, so that ``torch.from_dlpack``, ``jnp.from_dlpack`` and the like take
+    them without a copy. ``map`` does that for all of them at once::
+
+        batch = buffer.sample(256).map(torch.from_dlpack)
+
+    Attributes
+    ----------
+    obs, next_obs : array, shape (B, *obs_shape)
+        ``obs_dtype``; float32 where stored as uint8 codes.
+    action : array, shape (B, *action_shape)
+        ``action_dtype``.
+    reward : array of float32, shape (B,)
+    terminated : array of bool, shape (B,)
+        Whether the MDP ended with this step. A step that only ran out of time is False, so the
+        target ``reward + gamma * ~terminated * value(next_obs)`` bootstraps there.
+    indices : array of int64, shape (B,)
+        The rows that were drawn.
+    weights : None
+        Importance-sampling weights, which only prioritized buffers have.
+    extra : dict
+        The caller's extra columns, by name.
+    """
+
+    __slots__ = ("_plan", "action", "extra", "indices", "next_obs", "obs", "reward", "terminated",
+                 "weights")  # fmt: skip
+
+    def __init__(
+        self, names: Sequence[str], arrays: Sequence[Any], indices: Any, *, plan: Any = None
+    ) -> None:
+        standard = len(TRANSITION)
+        self.obs, self.action, self.reward, self.next_obs, self.terminated = arrays[:standard]
+        self.indices = indices
+        self.weights: Any = None
+        self.extra = dict(zip(names[standard:], arrays[standard:], strict=True))
+        # How the back end fills these very arrays; a mapped batch has none.
+        self._plan = plan
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, name: str) -> Any:
+        """A column by name: the five of a transition, indices, weights, or an extra column."""
+        if name in self.extra:
+            return self.extra[name]
+        if name in TRANSITION or name in ("indices", "weights"):
+            return getattr(self, name)
+        raise KeyError(f"{name!r}: this batch has {', '.join(self._names())}")
+
+    def __repr__(self) -> str:
+        return f"Batch of {len(self)}: {', '.join(self._names())}"
+
+    def map(self, function: Callable[[Any], Any]) -> "Batch":
+        """A batch with ``function`` applied to every array, which is how it changes framework.
+
+        Costs the calls alone. The new batch cannot be given as ``out``.
+        """
+        names = (*TRANSITION, *self.extra)
+        arrays = [function(self[name]) for name in names]
+        return Batch(names, arrays, function(self.indices))
+
+    def _names(self) -> tuple[str, ...]:
+        weights = () if self.weights is None else ("weights",)
+        return (*TRANSITION, *self.extra, "indices", *weights)

@@ -1,0 +1,56 @@
+"""The control block: whatever may change between two draws, in one small record.
+
+It lies in the back end's own memory. Kernels read it there, never from an argument: a launch that a
+CUDA graph has captured keeps its arguments for ever, so a size passed as one would make the graph
+sample from the rows of that moment only. `CONTROL` is the record of both back ends; the struct in
+``cuda_src/control.cuh`` has the same fields at the same offsets, and a test compares the two.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+CONTROL = np.dtype(
+    [
+        ("total", "<i8"),  # rows ever written
+        ("demo_count", "<i8"),  # rows [0, demo_count) are never overwritten
+        ("capacity", "<i8"),
+        ("draws", "<u8"),  # the number of the next draw
+        ("key", "<u8"),  # splitmix64(seed)
+        ("ere_enabled", "<i8"),
+        ("c_min", "<i8"),  # the ERE window's floor, in rows
+        ("k_max", "<i8"),  # draws after which the window is whole again
+        ("k", "<i8"),  # draws since it was
+        ("eta", "<f8"),
+        ("eta_power", "<f8"),  # eta ** k, by repeated multiplication
+        ("invalid_rows", "<i8"),  # rows stored with values that had to be clamped
+    ]
+)
+
+
+def new_control(capacity: int, key: int) -> NDArray[Any]:
+    """A one-element array with the control block of an empty buffer."""
+    control = np.zeros(1, CONTROL)
+    control["capacity"] = capacity
+    control["key"] = key
+    control["eta"] = control["eta_power"] = 1.0
+    return control
+
+
+def ring_head(total: int, demo_count: int, capacity: int) -> int:
+    """The row that the next write goes to. ``control.cuh`` has the same function."""
+    return demo_count + (total - demo_count) % (capacity - demo_count)
+
+
+def ring_size(total: int, capacity: int) -> int:
+    """Rows held. ``control.cuh`` has the same function."""
+    return min(total, capacity)
+
+
+def ere_window(size: int, c_min: int, eta_power: float) -> int:
+    """The newest rows that the next ERE draw is from (Wang & Ross 2019, section 3.2).
+
+    ``control.cuh`` has the same function.
+    """
+    return min(size, max(c_min, int(size * eta_power)))

@@ -1,0 +1,57 @@
+"""Every exception of cpreplay.
+
+`ReplayError` is the base of all. Each class also subclasses the builtin that a caller would catch
+already, so ``except ValueError`` around a call goes on working.
+"""
+
+
+class ReplayError(Exception):
+    """Base of all errors that cpreplay raises on purpose."""
+
+
+class ConfigurationError(ReplayError, ValueError):
+    """A constructor or a ``configure_*`` call was given values that it cannot honour."""
+
+
+class ShapeError(ReplayError, ValueError):
+    """An array has another shape than its column, or batches of unequal lengths were given."""
+
+
+class DTypeError(ReplayError, TypeError):
+    """An array's dtype, or the kind of memory it lies in, does not go into its column."""
+
+
+class ColumnValueError(ReplayError, ValueError):
+    """A value that its column cannot hold unchanged."""
+
+
+class ColumnNameError(ReplayError, TypeError):
+    """Extra columns were left out of a call, or given where the buffer has none of that name."""
+
+
+class SampleRangeError(ReplayError, ValueError):
+    """Rows were asked for that the buffer does not hold, or a batch of an impossible size."""
+
+
+class EmptyBufferError(ReplayError, RuntimeError):
+    """A draw from a buffer, or from a part of it, that holds no row yet."""
+
+
+class OrderError(ReplayError, RuntimeError):
+    """Calls came in an order that has no meaning, such as ``step`` before ``setup``."""
+
+
+class CaptureError(ReplayError, RuntimeError):
+    """A call that cannot be part of a CUDA graph was made while the stream is capturing."""
+
+
+class MemoryLimitError(ReplayError, MemoryError):
+    """The buffer is larger than the memory it would lie in."""
+
+
+class DeviceUnavailableError(ReplayError, ImportError, RuntimeError):
+    """CuPy, what CuPy needs to compile, a driver, or a card is missing; the message says which."""
+
+
+class InvariantError(ReplayError, RuntimeError):
+    """`check` found a broken invariant: a fault in cpreplay, or memory that someone else wrote."""

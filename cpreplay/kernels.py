@@ -1,0 +1,65 @@
+"""Finds the CUDA sources, inlines their headers, and makes CuPy kernels of them.
+
+Importing this module imports nothing heavy: CuPy comes with the first call that needs it.
+"""
+
+import functools
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+#: Where the sources lie. ``cuda_src`` is the neighbour of ``cpreplay`` in a checkout, an unpacked
+#: sdist, an editable install and site-packages alike.
+FOLDER = Path(__file__).resolve().parents[1] / "cuda_src"
+
+# -fmad=false: one rounding per operation, as on the host. CuPy adds -ftz=true by itself.
+OPTIONS = ("-std=c++17", "-fmad=false")
+
+#: Which kernels each source defines.
+KERNELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "draws.cu": ("draw_rows", "draw_range", "configure_ere", "pin_demos"),
+        "rows.cu": ("store_rows", "move_cursor", "gather_rows"),
+    }
+)
+
+_INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
+
+
+def source(name: str) -> str:
+    """The text of a source with its headers in place, each once, and ``#line`` marks.
+
+    CuPy's kernel cache is keyed by this text but not by the headers it would include, so an edited
+    header could meet a stale kernel; and no include path is needed.
+    """
+    return _inlined(name, set())
+
+
+def load(cupy: Any) -> Mapping[str, Any]:
+    """Every kernel by name. Compiled by CuPy when it is first launched, and then cached on disk."""
+    return {
+        kernel: cupy.RawKernel(source(name), kernel, options=OPTIONS)
+        for name, kernels in KERNELS.items()
+        for kernel in kernels
+    }
+
+
+def _inlined(name: str, seen: set[str]) -> str:
+    parts = [f'#line 1 "{name}"\n']
+    for number, line in enumerate(_text(name).splitlines(keepends=True), 1):
+        include = _INCLUDE.match(line)
+        if include is None:
+            parts.append("\n" if line.startswith("#pragma once") else line)
+            continue
+        if include[1] not in seen:
+            seen.add(include[1])
+            parts.append(_inlined(include[1], seen))
+        parts.append(f'#line {number + 1} "{name}"\n')
+    return "".join(parts)
+
+
+@functools.cache
+def _text(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")

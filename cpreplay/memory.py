@@ -1,0 +1,59 @@
+"""How much memory this machine, or the control group we run in, has."""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+_CGROUP_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),  # version 2
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),  # version 1
+)
+
+
+def host_memory(cgroup_limits: Iterable[Path] = _CGROUP_LIMITS) -> int | None:
+    """Bytes of memory that a process here can hope for, or None where the system does not say.
+
+    The smaller of the machine's physical memory and the limit of the control group, if one is set.
+    Costs two small file reads.
+    """
+    limits = [_physical_memory(), *map(_cgroup_limit, cgroup_limits)]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _physical_memory() -> int | None:
+    if sys.platform == "win32":  # pragma: no cover - needs Windows
+        import ctypes
+
+        class MemoryStatus(ctypes.Structure):
+            _fields_ = [
+                ("length", ctypes.c_ulong),
+                ("load", ctypes.c_ulong),
+                ("total_physical", ctypes.c_ulonglong),
+                ("rest", ctypes.c_ulonglong * 6),
+            ]
+
+        status = MemoryStatus(length=ctypes.sizeof(MemoryStatus))
+        ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
+        return int(status.total_physical)
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _cgroup_limit(path: Path) -> int | None:
+    """The limit that a control group's file states; "max" and a missing file mean none."""
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def format_bytes(count: int) -> str:
+    """A byte count for a message, exact and readable: ``"16,384 bytes (16.0 KiB)"``."""
+    size, unit = float(count), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    readable = "" if unit == "bytes" else f" ({size:.1f} {unit})"
+    return f"{count:,} bytes{readable}"

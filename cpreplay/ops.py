@@ -1,0 +1,83 @@
+"""What a back end has to offer. `host_ops` and `device_ops` meet these Protocols.
+
+They are documented here and only here. Buffers and policies hold one object that is both, and do
+everything that is not a hot array operation themselves. "Queued" below means: on a device, put on
+the current stream, without waiting; on the host, done when the call returns.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from cpreplay.batch import Batch
+
+
+class RowOps(Protocol):
+    """Storage of the rows: columns in, minibatches out."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for the whole life of the buffer: rows, control block, scratch."""
+
+    def add(self, values: Sequence[Any]) -> None:
+        """Check one transition, one value per column, and store it at the head.
+
+        Raises before anything is changed. Moves the cursor by one.
+        """
+
+    def ingest(self, values: Sequence[Any], rows: int | None) -> list[Any]:
+        """Check ``rows`` transitions, one array per column, and return them ready for `store`.
+
+        None is a single transition, without a first axis. Raises without changing anything.
+        """
+
+    def ingest_mask(self, mask: Any, rows: int) -> tuple[Any, int | None]:
+        """The mask ready for `store`, and how many rows it keeps: None if only the device knows."""
+
+    def store(self, columns: Sequence[Any], rows: int, mask: Any = None) -> None:
+        """Write what `ingest` returned at the head, in order, and move the cursor.
+
+        What is left equals ``rows`` single adds, also when rows exceed the ring: then the oldest of
+        them are not written at all. With a mask, only its rows count.
+        """
+
+    def make_batch(self, batch_size: int) -> Batch:
+        """Empty arrays for a minibatch, C-contiguous and 64-byte aligned."""
+
+    def accepts(self, batch: Batch) -> bool:
+        """Whether a batch has the arrays of this storage, so that a draw can fill them."""
+
+    def column(self, number: int) -> Any:
+        """A view of a stored column, shape (capacity, *shape), in its storage dtype."""
+
+    def to_host(self, array: Any) -> Any:
+        """An array of this back end as NumPy's; a copy from the device, which waits."""
+
+
+class DrawOps(Protocol):
+    """The control block, and draws by what it says."""
+
+    def sample(self, batch: Batch) -> None:
+        """Fill a batch by the policy in force, and count the draw. Queued."""
+
+    def sample_range(self, batch: Batch, low: int, high: int) -> None:
+        """Fill a batch uniformly from rows [low, high), and count the draw. Queued."""
+
+    def configure_ere(self, enable: bool, eta: float, c_min: int, k_max: int) -> None:
+        """Switch the ERE window on or off, whole at first. Queued; refuses during a capture."""
+
+    def pin_demos(self, count: int) -> None:
+        """Make rows [0, count) the demo prefix. Queued; refuses during a capture."""
+
+    def control(self) -> dict[str, int | float]:
+        """The fields of the control block. Waits for the device."""
+
+    def synchronize(self) -> None:
+        """Wait until everything that was queued is done."""
+
+
+class Ops(RowOps, DrawOps, Protocol):
+    """A whole back end."""
+
+    @property
+    def capturing(self) -> bool:
+        """Whether calls are being recorded into a CUDA graph just now."""

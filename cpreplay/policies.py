@@ -1,0 +1,112 @@
+"""Index policies: which there are, which go together, and what each refuses.
+
+The draws themselves are in the ops. A buffer has one `Policy`; uniform is where it starts, and ERE
+or a demo prefix replaces it. A range is not a policy but part of one call.
+"""
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from cpreplay.errors import ConfigurationError, EmptyBufferError, OrderError, SampleRangeError
+
+
+@attrs.define
+class Policy:
+    """The policy in force, as far as checks have to know it without asking the device."""
+
+    #: Whether draws are from the newest rows alone (Wang & Ross 2019).
+    ere: bool = False
+    #: Rows that are pinned as demonstrations; half of each batch is from them (Ball et al. 2023).
+    demo_count: int = 0
+    #: The largest batch that the rows beside the demonstrations were said to be enough for.
+    largest_batch: int | None = None
+
+    def check_draw(self, batch_size: int, size: int) -> None:
+        """Refuse a draw from nothing, and one larger than a pinned ring can fill."""
+        if size == 0:
+            raise EmptyBufferError(
+                f"cannot sample {batch_size} transitions: the buffer holds none yet; add some first"
+            )
+        if self.largest_batch is not None and batch_size > self.largest_batch:
+            raise SampleRangeError(
+                f"cannot sample {batch_size} transitions: beside the demonstrations there is room "
+                f"for {self.largest_batch} online rows; use a batch of at most that, or a larger "
+                "capacity"
+            )
+
+    def check_ere(self, eta: float, c_min: int, k_max: int) -> None:
+        """Refuse ERE on a pinned buffer, and parameters without a meaning."""
+        if self.demo_count:
+            raise OrderError(
+                f"configure_ere: {self.demo_count} demonstrations are pinned, and ERE has no rule "
+                "for drawing from them; use a buffer without a prefix"
+            )
+        if not 0.0 < eta <= 1.0:  # False for NaN
+            raise ConfigurationError(f"configure_ere: eta={eta!r} has to be in (0, 1]")
+        for name, value in (("c_min", c_min), ("k_max", k_max)):
+            if not is_count(value):
+                raise ConfigurationError(f"configure_ere: {name}={value!r} has to be an int >= 1")
+
+    def check_pin(self, count: int, batch_size: int | None, total: int, capacity: int) -> None:
+        """Refuse a prefix that is not exactly what was added, or that leaves no room."""
+        if self.ere:
+            raise OrderError(
+                "pin_demo_prefix: ERE is on, and has no rule for a pinned prefix; switch it off "
+                "with configure_ere(enable=False) first"
+            )
+        if self.demo_count:
+            raise OrderError(
+                f"pin_demo_prefix: {self.demo_count} rows are pinned already, and that is for good"
+            )
+        if not is_count(count) or count != total:
+            raise ConfigurationError(
+                f"pin_demo_prefix: n={count!r}, and {total} rows were added so far; the prefix is "
+                "exactly what was added, at least one row"
+            )
+        if count >= capacity:
+            raise ConfigurationError(
+                f"pin_demo_prefix: n={count} leaves none of the {capacity} rows for online "
+                "transitions; use a larger capacity"
+            )
+        if batch_size is not None:
+            if not is_count(batch_size):
+                raise ConfigurationError(
+                    f"pin_demo_prefix: batch_size={batch_size!r} has to be an int >= 1"
+                )
+            if capacity - count < batch_size:
+                raise ConfigurationError(
+                    f"pin_demo_prefix: n={count} leaves {capacity - count} of {capacity} rows for "
+                    f"online transitions, fewer than one minibatch of {batch_size}; use a larger "
+                    "capacity"
+                )
+
+
+def check_batch_size(batch_size: Any) -> int:
+    """A batch size as an int of at least one."""
+    if not is_count(batch_size):
+        raise SampleRangeError(f"batch_size={batch_size!r} has to be an int >= 1")
+    return int(batch_size)
+
+
+def check_range(low: Any, high: Any, size: int, capacity: int) -> tuple[int, int]:
+    """A range of rows, which has to hold at least one row and none that was never written."""
+    if not (is_int(low) and is_int(high)):
+        raise SampleRangeError(f"rows [{low!r}, {high!r}): both ends have to be ints")
+    if not 0 <= low < high <= size:
+        inside = f"ask inside [0, {size})" if size else "add rows first"
+        raise SampleRangeError(
+            f"cannot sample rows [{low}, {high}): the buffer holds {size} of {capacity}; {inside}"
+        )
+    return int(low), int(high)
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is an int of at least one (True is none)."""
+    return is_int(value) and value >= 1
+
+
+def is_int(value: Any) -> bool:
+    """Whether a value is an int (True is none)."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

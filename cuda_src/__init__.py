@@ -1,0 +1,1 @@
+"""The CUDA sources, as package data. `cpreplay.kernels` reads them."""

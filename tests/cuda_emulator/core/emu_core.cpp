@@ -1,0 +1,810 @@
+// emu_core.cpp - runs CUDA kernels compiled for the host: one fiber per CUDA thread, scheduled in a
+// seeded random order, with barriers, warp collectives and the checks.
+//
+// One launch runs at a time.  `launch` starts the first blocks' fibers and switches to one of them;
+// fibers then switch among themselves, and back to the launch when a block ends, when something is
+// found, or when nobody can go on.  Kernels' libraries find what they call here (cuda_emu.h, and the
+// hooks that -fsanitize and -fsanitize-coverage put before each access and at each branch).
+#include "buffers.h"
+#include "context.h"
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+#include <elf.h>
+#include <link.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+struct uint3 {
+    unsigned x, y, z;
+};
+
+// The public head of a fiber (cuda_emu.h).
+struct EmuThread {
+    uint3 thread, block;
+};
+
+namespace {
+const size_t STACK = 64 * 1024;
+const size_t SHARED_MAX = 228 * 1024, STATIC_SHARED_MAX = 48 * 1024;
+const int POISON = 0xFF;  // NaN, or -1
+const unsigned WARP = 32;
+const unsigned ID_BITS = 10;  // of the thread number in Access::id; the rest is the block's
+
+struct Block;
+
+struct Fiber : EmuThread {
+    Context context;
+    char* stack;
+    Block* in;
+    unsigned number, lane, warp;  // number in the block, and its parts
+    bool done;
+    uint32_t epoch;          // __syncthreads passed
+    uint32_t clock[WARP];    // vector clock over the warp's lanes
+    int barrier_result;      // of __syncthreads_count/and/or
+    const char* waits_in;    // for messages
+    const char* waits_file;
+    int waits_line;
+};
+
+// Lanes of a warp that meet in collectives of one mask.  Two generations of values, since a lane
+// may arrive at the next collective before all have read the last one.
+struct Meeting {
+    uint32_t mask, arrived = 0, present[2];
+    int kind, site;
+    const char* file;
+    unsigned generation = 0;
+    uint64_t value[2][WARP];
+};
+
+struct Warp {
+    uint32_t exited;
+    std::vector<Meeting> meetings;
+};
+
+// A resident block.
+struct Block {
+    unsigned number;
+    std::vector<Fiber*> fibers;
+    std::vector<Warp> warps;
+    // the barrier: how many are at it (or have left the kernel), and where it is
+    unsigned arrived, exited;
+    int barrier_site, barrier_kind;
+    const char* barrier_file;
+    int accumulated, barrier_result;
+    // shared memory: bytes in use; declaration -> offset
+    char* shared;
+    size_t shared_used;
+    uint32_t generation;
+    Shadow* shadow;
+    std::vector<std::pair<const void*, size_t>> declarations;
+};
+
+struct Arena {
+    char* bytes;
+    Shadow shadow;
+};
+
+struct State {
+    std::mutex one_launch;
+    bool active = false, checking;
+    // the launch
+    unsigned threads, blocks;
+    void (*kernel)(void**);
+    void** args;
+    size_t dynamic_shared;
+    uint32_t generation = 0, launch_generation;
+    // the schedule
+    std::vector<Fiber*> all_fibers, ready;
+    std::vector<Block> resident;
+    std::vector<unsigned> order;
+    size_t next_block;
+    Block* finished;  // a block whose fibers may be made anew
+    Context main;
+    uint64_t random_state;
+    bool random_order;
+    uint64_t preempt_gap, until_preempt;
+    std::vector<Arena*> arenas;
+    uint64_t steps, limit, accesses;
+    // what was found
+    std::string error;
+    uintptr_t error_pc;
+    Buffers buffers;
+} S;
+
+uint64_t random64() {
+    uint64_t x = S.random_state;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return S.random_state = x;
+}
+
+size_t random_below(size_t n) { return (size_t)((unsigned __int128)random64() * n >> 64); }
+}  // namespace
+
+extern "C" {
+EmuThread* emu_current;
+uint3 emu_block_dim, emu_grid_dim;
+}
+
+namespace {
+Fiber* current() { return (Fiber*)emu_current; }
+
+// ---- findings
+
+[[noreturn]] void leave() {
+    static Context abandoned;
+    Fiber* me = current();
+    emu_current = nullptr;
+    switch_context(me ? me->context : abandoned, S.main);
+    abort();
+}
+
+[[noreturn]] __attribute__((format(printf, 1, 2))) void fail(const char* format, ...) {
+    char text[1024];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    Fiber* me = current();
+    char who[256];
+    snprintf(who, sizeof who, " [block (%u,%u,%u) thread (%u,%u,%u) warp %u lane %u]", me->block.x,
+             me->block.y, me->block.z, me->thread.x, me->thread.y, me->thread.z, me->warp,
+             me->lane);
+    S.error = std::string(text) + who;
+    leave();
+}
+
+void say_deadlock() {
+    std::string text = "deadlock:";
+    unsigned waiting = 0, exited = 0;
+    for (auto& b : S.resident)
+        for (auto* f : b.fibers) {
+            if (f->done) {
+                ++exited;
+            } else if (waiting++ < 4) {
+                char t[300];
+                snprintf(t, sizeof t, " block %u thread %u waits in %s at %s:%d;", b.number,
+                         f->number, f->waits_in, f->waits_file, f->waits_line);
+                text += t;
+            }
+        }
+    S.error = text + " " + std::to_string(waiting) + " threads wait, " + std::to_string(exited) +
+              " have exited";
+    S.error_pc = 0;
+}
+
+// A site is a line (low 16 bits) and a counter, so that two barriers on one line differ.
+int line_of(int site) { return site & 0xffff; }
+
+// ---- scheduling
+
+Fiber* pick() {
+    if (S.ready.empty()) return nullptr;
+    if (S.random_order) std::swap(S.ready[random_below(S.ready.size())], S.ready.back());
+    Fiber* f = S.ready.back();
+    S.ready.pop_back();
+    return f;
+}
+
+void count_step() {
+    if (++S.steps > S.limit) {
+        S.error_pc = 0;
+        fail("step limit: an endless loop, or threads that wait for each other by spinning?");
+    }
+}
+
+void resume(Fiber* f) {
+    Fiber* me = current();
+    if (f == me) return;
+    count_step();
+    emu_current = f;
+    switch_context(me->context, f->context);
+}
+
+// Go on only when somebody makes this fiber ready again.
+void sleep_at(const char* what, const char* file, int site) {
+    Fiber* me = current();
+    me->waits_in = what;
+    me->waits_file = file;
+    me->waits_line = line_of(site);
+    Fiber* f = pick();
+    if (!f) {
+        say_deadlock();
+        leave();
+    }
+    resume(f);
+}
+
+// Let others go on, and go on some time later.
+void yield() {
+    count_step();
+    if (S.ready.empty()) return;
+    S.ready.push_back(current());
+    resume(pick());
+}
+
+void maybe_preempt() {
+    if (!S.until_preempt || --S.until_preempt) return;
+    S.until_preempt = 1 + random_below(S.preempt_gap);
+    yield();
+}
+
+// ---- barriers and collectives
+
+void release_barrier(Block& b, Fiber* last) {
+    b.arrived = 0;
+    b.barrier_result = b.accumulated;
+    for (auto* f : b.fibers)
+        if (!f->done) {
+            f->epoch++;
+            f->barrier_result = b.barrier_result;
+            if (f != last) S.ready.push_back(f);
+        }
+}
+
+const int SYNCWARP = 99;
+
+// All lanes have arrived: hand out the values and let them go on.
+void complete(Block& b, unsigned warp, Meeting& m, Fiber* last) {
+    unsigned slot = m.generation++ & 1;
+    uint32_t lanes = m.present[slot] = m.arrived;
+    m.arrived = 0;
+    Fiber** fiber = &b.fibers[warp * WARP];
+    if (m.kind == SYNCWARP) {  // joins the clocks; shuffles and votes do not order memory
+        uint32_t joined[WARP] = {};
+        for (unsigned l = 0; l < WARP; ++l)
+            if (lanes >> l & 1)
+                for (unsigned k = 0; k < WARP; ++k)
+                    joined[k] = std::max(joined[k], fiber[l]->clock[k]);
+        for (unsigned l = 0; l < WARP; ++l)
+            if (lanes >> l & 1) {
+                memcpy(fiber[l]->clock, joined, sizeof joined);
+                fiber[l]->clock[l]++;
+            }
+    }
+    for (unsigned l = 0; l < WARP; ++l)
+        if ((lanes >> l & 1) && fiber[l] != last) S.ready.push_back(fiber[l]);
+}
+
+// ---- a block's life
+
+void fiber_main();
+
+void start_block(Block& b) {
+    unsigned number = S.order[S.next_block++];
+    b.number = number;
+    b.arrived = b.exited = 0;
+    b.generation = ++S.generation;
+    b.shadow->forget_written(b.shared_used);
+    b.shared_used = S.dynamic_shared;
+    memset(b.shared, POISON, b.shared_used);
+    b.declarations.clear();
+    for (auto& w : b.warps) {
+        w.exited = 0;
+        w.meetings.clear();
+    }
+    if (S.threads % WARP) b.warps.back().exited = ~((1u << (S.threads % WARP)) - 1);
+    uint3 at = {number % emu_grid_dim.x, number / emu_grid_dim.x % emu_grid_dim.y,
+                number / emu_grid_dim.x / emu_grid_dim.y};
+    uint3 dim = emu_block_dim;
+    for (unsigned i = 0; i < S.threads; ++i) {
+        Fiber* f = b.fibers[i];
+        f->thread = {i % dim.x, i / dim.x % dim.y, i / dim.x / dim.y};
+        f->block = at;
+        f->in = &b;
+        f->number = i;
+        f->lane = i % WARP;
+        f->warp = i / WARP;
+        f->done = false;
+        f->epoch = 0;
+        memset(f->clock, 0, sizeof f->clock);
+        f->clock[f->lane] = 1;
+        // stagger the stacks' tops: equal offsets would share cache sets
+        f->context.prepare(f->stack, STACK - (size_t)(i % 31) * 320, fiber_main);
+    }
+    for (unsigned i = S.threads; i-- > 0;) S.ready.push_back(b.fibers[i]);
+}
+
+void fiber_main() {
+    S.kernel(S.args);
+    Fiber* me = current();
+    Block& b = *me->in;
+    me->done = true;
+    b.exited++;
+    Warp& w = b.warps[me->warp];
+    w.exited |= 1u << me->lane;
+    for (auto& m : w.meetings)
+        if (m.arrived && !(m.mask & ~w.exited & ~m.arrived)) complete(b, me->warp, m, nullptr);
+    if (b.arrived && b.arrived + b.exited == S.threads) release_barrier(b, nullptr);
+    if (b.exited == S.threads) {
+        S.finished = &b;  // the launch starts the next block, since that re-makes this very stack
+        leave();
+    }
+    Fiber* f = pick();
+    if (!f) {
+        say_deadlock();
+        leave();
+    }
+    emu_current = f;
+    switch_context(me->context, f->context);
+    abort();
+}
+
+// ---- the checks
+
+// Does an earlier access happen before what `me` does now?
+bool ordered(const Access& a, uint32_t my_id, const Fiber* me) {
+    if (a.id == my_id) return true;
+    uint32_t its = a.id - 1, mine = my_id - 1;
+    if (its >> ID_BITS != mine >> ID_BITS) return false;  // blocks are never ordered in one launch
+    if (a.epoch < me->epoch) return true;                 // a __syncthreads lies between
+    uint32_t number = its & ((1 << ID_BITS) - 1);
+    if (number / WARP != me->warp) return false;
+    return me->clock[number % WARP] >= a.clock;  // a __syncwarp lies between
+}
+
+[[noreturn]] void fail_race(const char* what, const char* where, size_t at, const char* earlier,
+                            const Access& a) {
+    fail(
+        "race: %s of %s at byte %zu conflicts with %s by block %u thread %u with no barrier "
+        "between",
+        what, where, at, earlier, (a.id - 1) >> ID_BITS, (a.id - 1) & ((1 << ID_BITS) - 1));
+}
+
+// Race check of one record, and note of the access in it.
+inline void touch(Record& r, size_t at, uint32_t id, Fiber* me, bool write, bool atomic,
+                  const char* where) {
+    if (r.write.id && !(atomic && r.atomic_write) && !ordered(r.write, id, me))
+        fail_race(atomic  ? "atomic"
+                  : write ? "write"
+                          : "read",
+                  where, at, r.atomic_write ? "an atomic write" : "a write", r.write);
+    Access now = {id, me->epoch, me->clock[me->lane]};
+    if (!write) {
+        if (r.read.id != id) r.older_read = r.read;
+        r.read = now;
+        return;
+    }
+    if (r.read.id && !ordered(r.read, id, me))
+        fail_race(atomic ? "atomic" : "write", where, at, "a read", r.read);
+    if (r.older_read.id && !ordered(r.older_read, id, me))
+        fail_race(atomic ? "atomic" : "write", where, at, "a read", r.older_read);
+    r.write = now;
+    r.atomic_write = atomic;
+    // later conflicts with those reads are conflicts with this write too, unless both are atomic
+    if (!atomic) r.read = r.older_read = Access{};
+}
+
+inline void check_bytes(Shadow& shadow, size_t at, unsigned size, bool write, bool atomic,
+                        bool reads, uint32_t generation, const char* where) {
+    Fiber* me = current();
+    if (reads && !shadow.is_written(at, size))
+        fail("uninitialised read of %s: %u bytes at byte %zu, which nobody wrote", where, size, at);
+    if (write) shadow.mark_access_written(at, size);
+    uint32_t id = (me->in->number << ID_BITS | me->number) + 1;
+    shadow.visit(at, size, write && !atomic, generation, [&](Record& r, size_t byte) {
+        touch(r, byte, id, me, write, atomic, where);
+    });
+}
+
+[[noreturn]] void fail_outside(uintptr_t a, unsigned size, const char* what) {
+    Buffer* b = S.buffers.before(a);
+    if (b)
+        fail("out of bounds: %u-byte %s %zu bytes past the end of %s (%zu bytes)", size, what,
+             (size_t)(a - b->end), b->name.c_str(), b->size());
+    fail("out of bounds: %u-byte %s of %p, in no buffer", size, what, (void*)a);
+}
+
+// Every access of a kernel in mode "check" comes through here before it happens.
+inline void access(uintptr_t a, unsigned size, bool write, bool atomic, bool reads, void* pc) {
+    Fiber* me = current();
+    if (!me || a - (uintptr_t)me->stack < STACK) return;
+    if (atomic)
+        yield();
+    else
+        maybe_preempt();
+    S.error_pc = (uintptr_t)pc;
+    const char* what = write ? "write" : "read";
+    Block& block = *me->in;
+    size_t at = a - (uintptr_t)block.shared;
+    if (at < SHARED_MAX) {
+        if (at + size > block.shared_used)
+            fail("out of bounds: %u-byte %s at byte %zu of %zu bytes of shared memory", size, what,
+                 at, block.shared_used);
+        if (at % size) fail("misaligned %u-byte %s of shared memory at byte %zu", size, what, at);
+        check_bytes(*block.shadow, at, size, write, atomic, reads, block.generation,
+                    "shared memory");
+        return;
+    }
+    ++S.accesses;
+    Buffer* b = S.buffers.find(a);
+    if (!b) fail_outside(a, size, what);
+    at = a - b->begin;
+    if (at + size > b->size())
+        fail("out of bounds: %u-byte %s straddles the end of %s", size, what, b->name.c_str());
+    if (a % size)
+        fail("misaligned %u-byte %s of %s at byte %zu", size, what, b->name.c_str(), at);
+    if (write && b->read_only) fail("write of constant %s", b->name.c_str());
+    check_bytes(b->shadow, at, size, write, atomic, reads, S.launch_generation, b->name.c_str());
+}
+
+// An access of any length, in the largest aligned pieces.
+void access_range(uintptr_t a, size_t n, bool write, void* pc) {
+    while (n) {
+        unsigned size = 16;
+        while (size > n || a % size) size /= 2;
+        access(a, size, write, false, !write, pc);
+        a += size;
+        n -= size;
+    }
+}
+
+const char* kind_name(int kind) {
+    if (kind == SYNCWARP) return "__syncwarp";
+    if (kind < 4) {
+        const char* shuffles[] = {"__shfl_sync", "__shfl_up_sync", "__shfl_down_sync",
+                                  "__shfl_xor_sync"};
+        return shuffles[kind];
+    }
+    return kind < 20 ? "a vote" : kind < 30 ? "a reduce" : "__match_any_sync";
+}
+
+const char* barrier_name(int kind) {
+    return kind < 0 ? "__syncthreads" : "__syncthreads_count/and/or";
+}
+
+int barrier(const char* file, int site, int kind, int value) {
+    Fiber* me = current();
+    Block& b = *me->in;
+    S.error_pc = 0;
+    if (!b.arrived) {
+        b.barrier_site = site;
+        b.barrier_kind = kind;
+        b.barrier_file = file;
+        b.accumulated = kind == 1;
+    } else if (b.barrier_site != site || b.barrier_kind != kind) {
+        fail("barrier divergence: %s at %s:%d while others of the block wait in %s at %s:%d",
+             barrier_name(kind), file, line_of(site), barrier_name(b.barrier_kind), b.barrier_file,
+             line_of(b.barrier_site));
+    }
+    if (kind == 0) b.accumulated += value;
+    if (kind == 1) b.accumulated &= value;
+    if (kind == 2) b.accumulated |= value;
+    if (++b.arrived + b.exited == S.threads) {
+        release_barrier(b, me);
+        if (S.random_order) yield();
+    } else {
+        sleep_at(barrier_name(kind), file, site);
+    }
+    return me->barrier_result;
+}
+}  // namespace
+
+extern "C" {
+#define CALLER __builtin_return_address(0)
+
+// ---- what kernels call through cuda_emu.h
+
+// A scheduling point and a check; the operation follows it, undivided.
+void emu_atomic(const void* p, unsigned size, int reads) {
+    if (S.checking)
+        access((uintptr_t)p, size, true, true, reads, CALLER);
+    else if (S.random_order)
+        yield();
+    else
+        count_step();
+}
+
+void emu_memcpy(void* to, const void* from, size_t n) {
+    if (S.checking) {
+        access_range((uintptr_t)from, n, false, CALLER);
+        access_range((uintptr_t)to, n, true, CALLER);
+    }
+    memmove(to, from, n);
+}
+
+void emu_memset(void* to, int byte, size_t n) {
+    if (S.checking) access_range((uintptr_t)to, n, true, CALLER);
+    memset(to, byte, n);
+}
+
+void emu_fence() {
+    if (S.random_order) yield();
+}
+
+[[noreturn]] void emu_fail(const char* what, const char* file, int site) {
+    S.error_pc = 0;
+    fail("%s at %s:%d", what, file, line_of(site));
+}
+
+int emu_lane() { return current()->lane; }
+
+uint32_t emu_activemask() {
+    Fiber* me = current();
+    return ~me->in->warps[me->warp].exited;
+}
+
+void* emu_dynamic_shared() { return current()->in->shared; }
+
+// The block's storage for a __shared__ variable, which its declaration's `site` names.
+void* emu_shared(const void* site, size_t bytes, size_t align) {
+    Block& b = *current()->in;
+    for (auto& d : b.declarations)
+        if (d.first == site) return b.shared + d.second;
+    size_t at = (b.shared_used + align - 1) / align * align;
+    S.error_pc = 0;
+    if (at + bytes - S.dynamic_shared > STATIC_SHARED_MAX)
+        fail("more than %zu bytes of static shared memory", STATIC_SHARED_MAX);
+    memset(b.shared + b.shared_used, POISON, at + bytes - b.shared_used);
+    b.shared_used = at + bytes;
+    b.declarations.emplace_back(site, at);
+    return b.shared + at;
+}
+
+void emu_syncthreads(const char* file, int site) { barrier(file, site, -1, 0); }
+
+int emu_syncthreads_reduce(const char* file, int site, int kind, int value) {
+    return barrier(file, site, kind, value);
+}
+
+// The values of all lanes of the mask, and which lanes took part.
+const uint64_t* emu_collective(const char* file, int site, int kind, uint32_t mask, uint64_t value,
+                               uint32_t* present) {
+    Fiber* me = current();
+    Block& b = *me->in;
+    Warp& w = b.warps[me->warp];
+    S.error_pc = 0;
+    if (!(mask >> me->lane & 1))
+        fail("%s at %s:%d: the caller is not in the mask %08x", kind_name(kind), file,
+             line_of(site), mask);
+    size_t i = 0;
+    while (i < w.meetings.size() && w.meetings[i].mask != mask) ++i;
+    if (i == w.meetings.size()) {
+        w.meetings.emplace_back();
+        w.meetings[i].mask = mask;
+    }
+    Meeting& m = w.meetings[i];
+    if (!m.arrived) {
+        m.kind = kind;
+        m.site = site;
+        m.file = file;
+    } else if (m.kind != kind || m.site != site) {
+        fail("warp divergence: %s at %s:%d while lanes of the same mask %08x wait in %s at %s:%d",
+             kind_name(kind), file, line_of(site), mask, kind_name(m.kind), m.file,
+             line_of(m.site));
+    }
+    unsigned slot = m.generation & 1;
+    m.value[slot][me->lane] = value;
+    m.arrived |= 1u << me->lane;
+    if (!(mask & ~w.exited & ~m.arrived)) {  // lanes that have left the kernel are not waited for
+        complete(b, me->warp, m, me);
+        if (S.random_order && !random_below(4)) yield();
+    } else {
+        sleep_at(kind_name(kind), file, site);
+    }
+    Meeting& after = w.meetings[i];  // the vector may have grown meanwhile
+    *present = after.present[slot];
+    return after.value[slot];
+}
+
+void emu_syncwarp(const char* file, int site, uint32_t mask) {
+    uint32_t present;
+    emu_collective(file, site, SYNCWARP, mask, 0, &present);
+}
+
+// ---- the hooks that the compiler puts into kernels
+
+void __tsan_init() {}
+
+void __tsan_func_entry(void*) {}
+
+void __tsan_func_exit() {}
+
+void __tsan_vptr_update(void**, void*) {}
+
+#define TSAN_HOOKS(N)                                                                           \
+    void __tsan_read##N(void* p) { access((uintptr_t)p, N, false, false, true, CALLER); }       \
+    void __tsan_write##N(void* p) { access((uintptr_t)p, N, true, false, false, CALLER); }      \
+    void __tsan_unaligned_read##N(void* p) { access((uintptr_t)p, N, false, false, true, CALLER); } \
+    void __tsan_unaligned_write##N(void* p) { access((uintptr_t)p, N, true, false, false, CALLER); }
+TSAN_HOOKS(1)
+TSAN_HOOKS(2)
+TSAN_HOOKS(4)
+TSAN_HOOKS(8)
+TSAN_HOOKS(16)
+
+void __tsan_read_range(void* p, size_t n) { access_range((uintptr_t)p, n, false, CALLER); }
+
+void __tsan_write_range(void* p, size_t n) { access_range((uintptr_t)p, n, true, CALLER); }
+
+// At each branch: an endless loop need not touch memory.
+void __sanitizer_cov_trace_pc() {
+    if (S.active) count_step();
+}
+
+// The first member of nearly every record of -fsanitize=undefined.
+struct SourcePlace {
+    const char* file;
+    uint32_t line, column;
+};
+
+#define UBSAN_HOOK(N)                                                                        \
+    void __ubsan_handle_##N(SourcePlace* at, ...) {                                          \
+        S.error_pc = 0;                                                                      \
+        fail("undefined behaviour (" #N ") at %s:%u:%u", at->file, at->line, at->column);    \
+    }                                                                                        \
+    void __ubsan_handle_##N##_abort(SourcePlace* at, ...) { __ubsan_handle_##N(at); }
+UBSAN_HOOK(out_of_bounds)
+UBSAN_HOOK(shift_out_of_bounds)
+UBSAN_HOOK(add_overflow)
+UBSAN_HOOK(sub_overflow)
+UBSAN_HOOK(mul_overflow)
+UBSAN_HOOK(negate_overflow)
+UBSAN_HOOK(divrem_overflow)
+UBSAN_HOOK(pointer_overflow)
+UBSAN_HOOK(load_invalid_value)
+UBSAN_HOOK(type_mismatch_v1)
+UBSAN_HOOK(float_cast_overflow)
+UBSAN_HOOK(builtin_unreachable)
+UBSAN_HOOK(missing_return)
+UBSAN_HOOK(vla_bound_not_positive)
+UBSAN_HOOK(invalid_builtin)
+UBSAN_HOOK(nonnull_arg)
+UBSAN_HOOK(alignment_assumption)
+
+// ---- what emu.py calls
+
+void emu_register(uintptr_t begin, size_t n, const char* name) {
+    S.buffers.add(std::make_unique<Buffer>(begin, n, name, false, false));
+}
+
+void emu_unregister(uintptr_t begin) { S.buffers.remove(begin); }
+
+void emu_forget_buffers() { S.buffers.remove_arrays(); }
+
+// A strided area of a buffer has been written by the host or by a copy.
+void emu_written(uintptr_t at, size_t itemsize, int ndim, const ssize_t* shape,
+                 const ssize_t* strides) {
+    size_t run = itemsize;
+    while (ndim && strides[ndim - 1] == (ssize_t)run) run *= shape[--ndim];
+    if (ndim) {
+        for (ssize_t i = 0; i < shape[0]; ++i)
+            emu_written(at + i * strides[0], itemsize, ndim == 1 ? 0 : ndim - 1, shape + 1,
+                        strides + 1);
+        return;
+    }
+    Buffer* b = S.buffers.find(at);
+    if (b) b->shadow.mark_written(at - b->begin, std::min(run, (size_t)(b->end - at)));
+}
+
+// Zeros, which are not stored: whole pages are given back to the system.
+void emu_zero(uintptr_t at, size_t n) {
+    uintptr_t end = at + n;
+    uintptr_t first = (at + Shadow::PAGE - 1) / Shadow::PAGE * Shadow::PAGE;
+    uintptr_t last = end / Shadow::PAGE * Shadow::PAGE;
+    if (first >= last) {
+        memset((void*)at, 0, n);
+        return;
+    }
+    memset((void*)at, 0, first - at);
+    madvise((void*)first, last - first, MADV_DONTNEED);
+    memset((void*)last, 0, end - last);
+}
+
+static int register_segments(dl_phdr_info* info, size_t, void* path) {
+    if (strcmp(info->dlpi_name, (const char*)path)) return 0;
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+        const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+        if (segment.p_type != PT_LOAD || segment.p_flags & PF_X) continue;
+        auto b = std::make_unique<Buffer>(info->dlpi_addr + segment.p_vaddr, segment.p_memsz,
+                                          "the module's variables", !(segment.p_flags & PF_W),
+                                          true);
+        b->shadow.mark_all_written();
+        S.buffers.add(std::move(b));
+    }
+    return 1;
+}
+
+// The __device__ and __constant__ variables of a kernel library lie in its data segments.
+void emu_register_library(const char* path) {
+    dl_iterate_phdr(register_segments, (void*)path);
+}
+
+uintptr_t emu_error_pc() { return S.error_pc; }
+
+uint64_t emu_accesses() { return S.accesses; }
+
+// Runs a kernel to its end; returns what was found, or null.
+const char* emu_launch(void (*kernel)(void**), void** args, const unsigned* grid,
+                       const unsigned* block, size_t dynamic_shared, uint64_t seed,
+                       unsigned resident, unsigned preempt_gap, int checking, int flush_denormals,
+                       uint64_t limit) {
+    std::lock_guard<std::mutex> lock(S.one_launch);
+    S.error.clear();
+    S.error_pc = 0;
+    S.kernel = kernel;
+    S.args = args;
+    emu_grid_dim = {grid[0], grid[1], grid[2]};
+    emu_block_dim = {block[0], block[1], block[2]};
+    uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
+    uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+    if (threads == 0 || threads > 1024) return "CUDA_ERROR_INVALID_VALUE: block size";
+    if (blocks >> (32 - ID_BITS)) return "too many blocks for the emulator";
+    if (dynamic_shared > SHARED_MAX - STATIC_SHARED_MAX)
+        return "CUDA_ERROR_INVALID_VALUE: shared memory";
+    S.threads = threads;
+    S.blocks = blocks;
+    S.dynamic_shared = (dynamic_shared + 15) / 16 * 16;
+    S.random_order = seed != 0;
+    S.random_state = seed * 0x9E3779B97F4A7C15ull + 0x1234567;
+    for (int i = 0; i < 4; ++i) random64();
+    S.preempt_gap = preempt_gap;
+    S.until_preempt = S.random_order && preempt_gap ? 1 + random_below(preempt_gap) : 0;
+    S.checking = checking;
+    S.limit = limit;
+    S.steps = S.accesses = 0;
+    S.launch_generation = ++S.generation;
+    S.order.resize(blocks);
+    for (unsigned i = 0; i < blocks; ++i) S.order[i] = i;
+    if (S.random_order)
+        for (unsigned i = blocks; i > 1; --i) std::swap(S.order[i - 1], S.order[random_below(i)]);
+    resident = std::min(std::max(resident, 1u), S.blocks);
+    S.next_block = 0;
+    S.ready.clear();
+    S.finished = nullptr;
+    while (S.arenas.size() < resident) {
+        Arena* arena = new Arena();
+        arena->bytes = (char*)aligned_alloc(256, SHARED_MAX);
+        arena->shadow.resize(SHARED_MAX);
+        S.arenas.push_back(arena);
+    }
+    while (S.all_fibers.size() < (size_t)resident * threads) {
+        char* memory = (char*)map_sparse(STACK + Shadow::PAGE);
+        if (!memory) return "no memory for the threads' stacks";
+        mprotect(memory, Shadow::PAGE, PROT_NONE);
+        Fiber* f = new Fiber();
+        f->stack = memory + Shadow::PAGE;
+        S.all_fibers.push_back(f);
+    }
+    S.resident.resize(resident);
+    for (unsigned r = 0; r < resident; ++r) {
+        Block& b = S.resident[r];
+        b.shared = S.arenas[r]->bytes;
+        b.shadow = &S.arenas[r]->shadow;
+        b.shared_used = SHARED_MAX;
+        b.warps.resize((threads + WARP - 1) / WARP);
+        auto first = S.all_fibers.begin() + (size_t)r * threads;
+        b.fibers.assign(first, first + threads);
+    }
+    for (auto& b : S.resident) start_block(b);
+#if defined(__x86_64__)
+    unsigned control = _mm_getcsr();
+    const unsigned FLUSH_TO_ZERO = 0x8000, DENORMALS_ARE_ZERO = 0x0040;
+    if (flush_denormals) _mm_setcsr(control | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO);
+#endif
+    S.active = true;
+    while (Fiber* f = pick()) {
+        emu_current = f;
+        switch_context(S.main, f->context);
+        if (!S.error.empty()) break;
+        if (S.finished && S.next_block < S.order.size()) start_block(*S.finished);
+        S.finished = nullptr;
+    }
+    if (S.error.empty())
+        for (auto& b : S.resident)
+            if (b.exited != S.threads && S.error.empty()) say_deadlock();
+    S.active = false;
+    emu_current = nullptr;
+#if defined(__x86_64__)
+    _mm_setcsr(control);
+#endif
+    return S.error.empty() ? nullptr : S.error.c_str();
+}
+}

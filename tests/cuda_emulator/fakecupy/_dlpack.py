@@ -1,0 +1,85 @@
+"""DLPack capsules of fake device memory.
+
+NumPy makes and reads the capsule's structure; only its device is changed to CUDA and back.
+"""
+
+import ctypes
+
+import numpy as np
+
+from ._memory import find_block
+from ._simulation import sim
+from ._streams import get_current_stream
+
+CPU, CUDA = 1, 2
+_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+
+
+class _Tensor(ctypes.Structure):
+    """DLTensor, the first member of DLManagedTensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+def _tensor(capsule):
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype = ctypes.c_void_p
+    pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    return _Tensor.from_address(pointer(capsule, b"dltensor"))
+
+
+class Foreign:
+    """Memory that another object keeps alive; it must lie inside the fake device's."""
+
+    def __init__(self, owner, ptr, view):
+        self.owner = owner
+        self.ptr = ptr
+        self.size = view.nbytes
+        self.block = find_block(ptr, view.nbytes) if view.size else None
+        self.device_id = self.block.device_id if self.block else 0
+
+
+class _Held:
+    """Lets NumPy make an array over device memory which keeps the owner alive."""
+
+    def __init__(self, array):
+        self.owner = array._owner
+        self.__array_interface__ = array._np.__array_interface__
+
+
+def export(array, stream):
+    """A capsule of a device array; the consumer's stream waits for the current one."""
+    if stream is not None and stream != -1:
+        producer, consumer = get_current_stream(), sim.queue_at(stream)
+        if consumer is not producer._queue:
+            event = producer.record()
+            reached, awaited = event, event._records
+            consumer.put(lambda: None, "wait_event", lambda: reached._reached >= awaited)
+    capsule = np.asarray(_Held(array)).__dlpack__()
+    tensor = _tensor(capsule)
+    tensor.device_type, tensor.device_id = CUDA, array._owner.device_id
+    return capsule
+
+
+def read(capsule):
+    """Pointer, shape, dtype and strides (in bytes, or None) of a capsule."""
+    tensor = _tensor(capsule)
+    if tensor.device_type != CUDA:
+        raise ValueError(f"fake: the capsule is of device type {tensor.device_type}")
+    dtype = np.dtype(f"{_KINDS[tensor.code]}{tensor.bits // 8}")
+    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+    strides = None
+    if tensor.strides:
+        strides = tuple(tensor.strides[i] * dtype.itemsize for i in range(tensor.ndim))
+    return (tensor.data or 0) + tensor.byte_offset, shape, dtype, strides

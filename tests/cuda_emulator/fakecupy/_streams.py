@@ -1,0 +1,200 @@
+"""`cupy.cuda.Stream`, `Event` and `Graph` on the simulated queues."""
+
+import weakref
+
+from ._errors import runtime_error
+from ._simulation import Capture, Queue, sim
+
+
+def _release(queue):
+    queue.users -= 1
+
+
+class Stream:
+    """A CUDA stream: an ordered queue of work."""
+
+    def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
+        if ptds:
+            raise NotImplementedError("fake: no per-thread default stream")
+        if null:
+            self._queue = sim.null
+        else:
+            self._queue = sim.new_queue(non_blocking=bool(non_blocking))
+        self._foreign = None
+        self._hold()
+
+    def _hold(self):
+        self._queue.users += 1
+        weakref.finalize(self, _release, self._queue)
+
+    @classmethod
+    def from_external(cls, obj):
+        """A stream object for another library's stream, which it keeps alive."""
+        if not hasattr(obj, "__cuda_stream__"):
+            raise TypeError(f"{type(obj).__name__} does not implement __cuda_stream__")
+        described = obj.__cuda_stream__()
+        if not isinstance(described, tuple) or len(described) != 2:
+            raise TypeError("__cuda_stream__ must return a tuple (version, handle)")
+        self = cls.__new__(cls)
+        self._queue = sim.queue_at(int(described[1]))
+        self._foreign = obj
+        self._hold()
+        return self
+
+    def __cuda_stream__(self):
+        return (0, self.ptr)
+
+    ptr = property(lambda self: self._queue.ptr)
+    is_non_blocking = property(lambda self: self._queue.non_blocking)
+
+    def __eq__(self, other):
+        return isinstance(other, Stream) and other.ptr == self.ptr
+
+    def __hash__(self):
+        return hash(self.ptr)
+
+    def __repr__(self):
+        return f"<Stream {self.ptr}>"
+
+    # -- which stream is current
+
+    def use(self):
+        sim.stream_stack[-1] = self
+        return self
+
+    def __enter__(self):
+        sim.stream_stack.append(self)
+        return self
+
+    def __exit__(self, *exception):
+        sim.stream_stack.pop()
+
+    # -- waiting
+
+    def synchronize(self):
+        self._queue.wait()
+
+    @property
+    def done(self):
+        self._queue.check_not_implicit()
+        if self._queue.capture:
+            self._queue.capture.valid = False  # CUDA says so only when the capture ends
+            return False
+        return not self._queue.operations
+
+    def record(self, event=None):
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def wait_event(self, event):
+        queue = self._queue
+        queue.check_not_implicit()
+        theirs, ours = event._capture, queue.capture
+        if theirs is None:
+            if not event._records:
+                return  # CUDA: waiting for an event that nobody recorded does nothing
+            if ours:
+                ours.valid = False
+                raise runtime_error("StreamCaptureIsolation")
+            awaited = event._records
+            queue.put(lambda: None, "wait_event", lambda: event._reached >= awaited)
+            return
+        if not theirs.active:
+            raise runtime_error("CapturedEvent")
+        if ours is None:
+            if queue.is_null:
+                theirs.valid = False
+                raise runtime_error("StreamCaptureImplicit")
+        elif ours is not theirs:
+            ours.valid = theirs.valid = False
+            raise runtime_error("StreamCaptureMerge")
+        theirs.join(queue, event._nodes)
+
+    def launch_host_func(self, callback, arg):
+        self._queue.put(lambda: callback(arg), "host function")
+
+    # -- capture
+
+    def begin_capture(self, mode=None):
+        if self._queue.is_null:
+            raise RuntimeError("cannot capture on the default (legacy) stream")
+        if self._queue.capture:
+            raise runtime_error("IllegalState")
+        self._queue.capture = Capture(self._queue)
+
+    def is_capturing(self):
+        self._queue.check_not_implicit()
+        return self._queue.capture is not None
+
+    def end_capture(self):
+        if not self._queue.capture:
+            raise runtime_error("IllegalState")
+        return Graph(self._queue.capture.finish(self._queue))
+
+
+class Graph:
+    """Captured work: argument values and raw pointers of capture time.
+
+    As a real graph it keeps no array alive.
+    """
+
+    def __init__(self, nodes):
+        self._nodes = nodes
+
+    def launch(self, stream=None):
+        queue = (stream or get_current_stream())._queue
+        sim.note("graph_launches")
+        for node in sim.legal_order(self._nodes):
+            queue.put(node.run, f"graph: {node.name}")
+
+    def upload(self, stream=None):
+        (stream or get_current_stream())._queue.put(lambda: None, "graph upload")
+
+
+class Event:
+    """A mark in a stream's work, which another stream or the host can wait for."""
+
+    def __init__(self, block=False, disable_timing=False, interprocess=False):
+        self._records = self._reached = 0
+        self._queue = None
+        self._capture = None  # the capture in which it was last recorded
+        self._nodes = frozenset()
+
+    def record(self, stream=None):
+        self._queue: Queue = (stream or get_current_stream())._queue
+        self._queue.check_not_implicit()
+        self._capture = self._queue.capture
+        if self._capture:
+            self._nodes = self._capture.tails[self._queue]
+            return
+        self._records += 1
+        number = self._records
+
+        def reach():
+            self._reached = max(self._reached, number)
+
+        self._queue.put(reach, "event")
+
+    def _check_not_captured(self):
+        if self._capture:
+            self._capture.valid = False
+            raise runtime_error("CapturedEvent")
+
+    def synchronize(self):
+        self._check_not_captured()
+        sim.note("synchronisations")
+        sim.drain(until=lambda: self._reached >= self._records)
+
+    @property
+    def done(self):
+        self._check_not_captured()
+        return self._reached >= self._records
+
+
+Stream.null = Stream(null=True)
+
+
+def get_current_stream(device_id=-1):
+    """The stream that work goes to when none is named."""
+    return sim.stream_stack[-1] or Stream.null

@@ -1,0 +1,3 @@
+"""`cupy.cuda.compiler`."""
+
+from ...emu import CompileError as CompileException

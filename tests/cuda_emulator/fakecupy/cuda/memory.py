@@ -1,0 +1,4 @@
+"""`cupy.cuda.memory`."""
+
+from .._errors import OutOfMemoryError
+from .._memory import MemoryPointer, MemoryPool, UnownedMemory

@@ -1,0 +1,5 @@
+"""`cupy.cuda.nvrtc`."""
+
+
+def getVersion():
+    return (12, 9)

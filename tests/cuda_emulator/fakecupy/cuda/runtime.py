@@ -1,0 +1,46 @@
+"""`cupy.cuda.runtime`: tests patch these to play a machine without driver or card."""
+
+from .._errors import CUDARuntimeError, runtime_error
+from .._memory import check_all_guards
+from .._simulation import sim
+
+
+def getDeviceCount():
+    return sim.device_count
+
+
+def getDevice():
+    return sim.device_stack[-1]
+
+
+def setDevice(device):
+    if not 0 <= device < getDeviceCount():
+        raise runtime_error("InvalidDevice")
+    sim.device_stack[-1] = device
+
+
+def driverGetVersion():
+    return sim.driver_version
+
+
+def runtimeGetVersion():
+    return 12090
+
+
+def deviceSynchronize():
+    sim.wait_for_everything()
+    check_all_guards()
+
+
+def memGetInfo():
+    return (sim.device_bytes - sim.live_bytes - sim.pool_bytes, sim.device_bytes)
+
+
+def getDeviceProperties(device):
+    return {
+        "name": b"emulated device",
+        "major": 9,
+        "minor": 0,
+        "totalGlobalMem": sim.device_bytes,
+        "multiProcessorCount": 4,
+    }
