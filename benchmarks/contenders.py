@@ -1,8 +1,9 @@
 """The libraries that are timed, each used in the fastest way that its documentation offers."""
 
 import itertools
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,9 @@ PIXELS = (84, 84, 4)
 ADD_BATCH = 64
 PIXEL_BATCH = 32
 SAMPLE_BATCHES = (32, 256, 1024, 4096)
+
+ROW_BYTES = 4 * (2 * OBS + ACTION + 1) + 1
+PIXEL_ROW_BYTES = 2 * math.prod(PIXELS) + 13
 
 _CHUNK = 10_000  # transitions made at a time while filling
 _PIXEL_CHUNK = 500
@@ -49,9 +53,13 @@ def chunks(rows: int, chunk: int) -> Iterator[tuple[int, int]]:
         yield min(chunk, rows - start), number
 
 
-def calls_per_block(batch_size: int) -> int:
-    """Enough for a block of a millisecond or more, which a timer's own cost does not touch."""
-    return max(4, min(256, 16_384 // batch_size))
+def calls_per_block(bytes_per_call: int) -> int:
+    """So many that a block is long for a timer and short for a scheduler.
+
+    Blocks take some 20 to 500 microseconds, a few milliseconds for the largest batches. On a busy
+    machine a long block is nearly always interrupted; of short ones most are not.
+    """
+    return max(2, min(64, 700_000 // bytes_per_call))
 
 
 class Contender(ABC):
@@ -91,27 +99,25 @@ class Cpreplay(Contender):
         _check_full(self, len(buffer), rows)
         blocks: dict[str, Block] = {}
         for batch_size in SAMPLE_BATCHES:
-            blocks |= _own_sample_blocks(buffer, batch_size)
+            blocks |= _own_sample_blocks(buffer, batch_size, ROW_BYTES)
         blocks["add"] = [
-            partial(buffer.add, *one) for one in _single_transitions(calls_per_block(1))
+            partial(buffer.add, *one) for one in _single_transitions(calls_per_block(ROW_BYTES))
         ]
         blocks[f"add_batch({ADD_BATCH})"] = [
             partial(buffer.add_batch, *transitions(ADD_BATCH, number))
-            for number in range(calls_per_block(ADD_BATCH))
+            for number in range(calls_per_block(ADD_BATCH * ROW_BYTES))
         ]
         return blocks
 
     def pixel_blocks(self, rows: int) -> dict[str, Block]:
         from cpreplay import StoreReplay
 
-        buffer = StoreReplay(
-            PIXELS, (), rows, obs_dtype="uint8", action_dtype="int64", seed=0
-        )
+        buffer = StoreReplay(PIXELS, (), rows, obs_dtype="uint8", action_dtype="int64", seed=0)
         for count, number in chunks(rows, _PIXEL_CHUNK):
             buffer.add_batch(*pixel_transitions(count, number))
         _check_full(self, len(buffer), rows)
         self._pixels = buffer
-        return _own_sample_blocks(buffer, PIXEL_BATCH)
+        return _own_sample_blocks(buffer, PIXEL_BATCH, PIXEL_ROW_BYTES)
 
     def copy_bounds(self) -> dict[str, Block]:
         """Plain copies of as many cold rows out of the same memory, by the name of the loop.
@@ -119,19 +125,14 @@ class Cpreplay(Contender):
         Obs and next_obs alone, to fixed addresses, of rows that were drawn before: no draw, no
         other columns, no calls but the copies.
         """
-        columns = [self._pixels.column(name) for name in ("obs", "next_obs")]
-        rows, lanes = len(columns[0]), calls_per_block(PIXEL_BATCH)
-        targets = np.empty((2, PIXEL_BATCH, *PIXELS), np.uint8)
-        targets[:] = 0
-        rng = np.random.default_rng(1)
-
-        def copy_minibatch(copy: Any) -> None:
-            drawn = next(minibatches)
-            for target, source in zip(targets, columns, strict=True):
-                copy(target, source, drawn)
-
-        minibatches = itertools.cycle(rng.integers(0, rows, (1000, PIXEL_BATCH)))
-        return {name: [partial(copy_minibatch, copy)] * lanes for name, copy in row_copies().items()}
+        sources = [self._pixels.column(name) for name in ("obs", "next_obs")]
+        targets = [np.full((PIXEL_BATCH, *PIXELS), 1, np.uint8) for _ in sources]
+        drawn = np.random.default_rng(1).integers(0, len(sources[0]), (2000, PIXEL_BATCH))
+        self._copied = (sources, targets, drawn)  # the calls know some of them as addresses only
+        return {
+            name: [copy] * calls_per_block(PIXEL_BATCH * PIXEL_ROW_BYTES)
+            for name, copy in row_copies(targets, sources, drawn).items()
+        }
 
 
 class Cpprb(Contender):
@@ -149,14 +150,15 @@ class Cpprb(Contender):
         _check_full(self, buffer.get_stored_size(), rows)
         blocks: dict[str, Block] = {}
         for batch_size in SAMPLE_BATCHES:
-            blocks |= self._sample_blocks(buffer, batch_size)
+            sample = partial(buffer.sample, batch_size)
+            blocks |= _same_for_both(sample, batch_size, ROW_BYTES)
         blocks["add"] = [
             partial(buffer.add, **self._named(one))
-            for one in _single_transitions(calls_per_block(1))
+            for one in _single_transitions(calls_per_block(ROW_BYTES))
         ]
         blocks[f"add_batch({ADD_BATCH})"] = [
             partial(buffer.add, **self._named(transitions(ADD_BATCH, number)))
-            for number in range(calls_per_block(ADD_BATCH))
+            for number in range(calls_per_block(ADD_BATCH * ROW_BYTES))
         ]
         return blocks
 
@@ -167,7 +169,7 @@ class Cpprb(Contender):
         for count, number in chunks(rows, _PIXEL_CHUNK):
             buffer.add(**self._named(pixel_transitions(count, number)))
         _check_full(self, buffer.get_stored_size(), rows)
-        return self._sample_blocks(buffer, PIXEL_BATCH)
+        return _same_for_both(partial(buffer.sample, PIXEL_BATCH), PIXEL_BATCH, PIXEL_ROW_BYTES)
 
     @staticmethod
     def _buffer(rows: int, obs: dict[str, Any], action: dict[str, Any]) -> Any:
@@ -181,10 +183,6 @@ class Cpprb(Contender):
     @staticmethod
     def _named(values: Any) -> dict[str, Any]:
         return dict(zip(("obs", "act", "rew", "next_obs", "done"), values, strict=True))
-
-    @staticmethod
-    def _sample_blocks(buffer: Any, batch_size: int) -> dict[str, Block]:
-        return _same_for_both(partial(buffer.sample, batch_size), batch_size)
 
 
 class Rlox(Contender):
@@ -206,15 +204,17 @@ class Rlox(Contender):
         next_seed = itertools.count().__next__
         blocks: dict[str, Block] = {}
         for batch_size in SAMPLE_BATCHES:
-            sample = partial(buffer.sample, batch_size)
-            blocks |= _same_for_both(lambda sample=sample: sample(next_seed()), batch_size)
+            sample = partial(_with_next, next_seed, partial(buffer.sample, batch_size))
+            blocks |= _same_for_both(sample, batch_size, ROW_BYTES)
         blocks["add"] = [
             partial(buffer.push, obs, action, reward, terminated, False, next_obs)
-            for obs, action, reward, next_obs, terminated in _single_transitions(calls_per_block(1))
+            for obs, action, reward, next_obs, terminated in _single_transitions(
+                calls_per_block(ROW_BYTES)
+            )
         ]
         blocks[f"add_batch({ADD_BATCH})"] = [
             partial(buffer.push_batch, *self._flat(transitions(ADD_BATCH, number)))
-            for number in range(calls_per_block(ADD_BATCH))
+            for number in range(calls_per_block(ADD_BATCH * ROW_BYTES))
         ]
         return blocks
 
@@ -226,9 +226,14 @@ class Rlox(Contender):
         obs, action, reward, next_obs, terminated = values
         truncated = np.zeros(len(reward), np.uint8)
         return (
-            obs.ravel(), next_obs.ravel(), action.ravel(), reward, terminated.view(np.uint8),
+            *(array.ravel() for array in (obs, next_obs, action, reward)),
+            terminated.view(np.uint8),
             truncated,
-        )  # fmt: skip
+        )
+
+
+def _with_next(next_seed: Callable[[], int], sample: Callable[[int], Any]) -> Any:
+    return sample(next_seed())
 
 
 def _single_transitions(
@@ -241,8 +246,8 @@ def _single_transitions(
     ]
 
 
-def _own_sample_blocks(buffer: Any, batch_size: int) -> dict[str, Block]:
-    calls = calls_per_block(batch_size)
+def _own_sample_blocks(buffer: Any, batch_size: int, row_bytes: int) -> dict[str, Block]:
+    calls = calls_per_block(batch_size * row_bytes)
     out = buffer.make_batch(batch_size)
     return {
         f"sample({batch_size})": [partial(buffer.sample, batch_size)] * calls,
@@ -250,8 +255,8 @@ def _own_sample_blocks(buffer: Any, batch_size: int) -> dict[str, Block]:
     }
 
 
-def _same_for_both(sample: Call, batch_size: int) -> dict[str, Block]:
-    block = [sample] * calls_per_block(batch_size)
+def _same_for_both(sample: Call, batch_size: int, row_bytes: int) -> dict[str, Block]:
+    block = [sample] * calls_per_block(batch_size * row_bytes)
     return {f"sample({batch_size})": block, f"sample({batch_size}, out=)": block}
 
 

@@ -1,19 +1,19 @@
 """The fastest plain copy of scattered rows: what a sampler of large rows can reach at best."""
 
 import ctypes
+import itertools
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.interleave import Call
+
 Pixels = NDArray[np.uint8]
-# Copies source[row] to target[lane] for the rows of one minibatch, lane by lane.
-RowCopy = Callable[[Pixels, Pixels, NDArray[np.int64]], object]
 
 _C_LOOP = """
 #include <string.h>
@@ -26,40 +26,93 @@ void copy_rows(char *target, const char *source, const long long *rows, long lon
 """
 
 
-def row_copies() -> dict[str, RowCopy]:
-    """The plain loops to choose from, by name; the compiled one only where there is a compiler."""
-    copies: dict[str, RowCopy] = {"np.copyto per row": _numpy_loop, "ctypes.memmove": _memmove_loop}
+def row_copies(
+    targets: Sequence[Pixels], sources: Sequence[Pixels], minibatches: NDArray[np.int64]
+) -> dict[str, Call]:
+    """Loops that copy one minibatch of rows a call, by name.
+
+    Parameters
+    ----------
+    targets, sources
+        For each column the C-contiguous minibatch to fill and the rows to copy from.
+    minibatches : int64[count, lanes]
+        The rows of each call, which go around. Addresses and lists are made beforehand, so that a
+        call does nothing but copy.
+
+    Returns
+    -------
+    dict
+        The loop in C is there only where a compiler is.
+    """
+    copies: dict[str, Call] = {
+        "np.copyto": _numpy_loop(targets, sources, minibatches),
+        "memmove": _memmove_loop(targets, sources, minibatches),
+    }
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is not None:
-        copies["memcpy in C"] = _compiled_loop(compiler)
+        copies["memcpy in C"] = _compiled_loop(compiler, targets, sources, minibatches)
     return copies
 
 
-def _numpy_loop(target: Pixels, source: Pixels, rows: NDArray[np.int64]) -> None:
-    for lane, row in enumerate(rows.tolist()):
-        np.copyto(target[lane], source[row])
+def _numpy_loop(
+    targets: Sequence[Pixels], sources: Sequence[Pixels], minibatches: NDArray[np.int64]
+) -> Call:
+    columns = [(list(target), source) for target, source in zip(targets, sources, strict=True)]
+    next_rows = itertools.cycle(minibatches.tolist()).__next__
+
+    def copy() -> None:
+        rows = next_rows()
+        for lanes, source in columns:
+            for lane, row in zip(lanes, rows, strict=True):
+                np.copyto(lane, source[row])
+
+    return copy
 
 
-def _memmove_loop(target: Pixels, source: Pixels, rows: NDArray[np.int64]) -> None:
-    to, origin, row_bytes = target.ctypes.data, source.ctypes.data, source.strides[0]
-    for lane, row in enumerate(rows.tolist()):
-        ctypes.memmove(to + lane * row_bytes, origin + row * row_bytes, row_bytes)
+def _memmove_loop(
+    targets: Sequence[Pixels], sources: Sequence[Pixels], minibatches: NDArray[np.int64]
+) -> Call:
+    row_bytes = sources[0].strides[0]
+    columns = [
+        ([target.ctypes.data + lane * row_bytes for lane in range(len(target))], source.ctypes.data)
+        for target, source in zip(targets, sources, strict=True)
+    ]
+    next_rows = itertools.cycle(minibatches.tolist()).__next__
+
+    def copy() -> None:
+        rows = next_rows()
+        for lanes, origin in columns:
+            for lane, row in zip(lanes, rows, strict=True):
+                ctypes.memmove(lane, origin + row * row_bytes, row_bytes)
+
+    return copy
 
 
-def _compiled_loop(compiler: str) -> RowCopy:
+def _compiled_loop(
+    compiler: str,
+    targets: Sequence[Pixels],
+    sources: Sequence[Pixels],
+    minibatches: NDArray[np.int64],
+) -> Call:
     with tempfile.TemporaryDirectory() as folder:
-        source, library = Path(folder, "copy_rows.c"), Path(folder, "copy_rows.so")
-        source.write_text(_C_LOOP)
-        subprocess.run([compiler, "-O3", "-shared", "-fPIC", source, "-o", library], check=True)
+        code, library = Path(folder, "copy_rows.c"), Path(folder, "copy_rows.so")
+        code.write_text(_C_LOOP)
+        subprocess.run([compiler, "-O3", "-shared", "-fPIC", code, "-o", library], check=True)
         copy_rows = ctypes.CDLL(str(library)).copy_rows  # stays loaded without its file
     copy_rows.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_longlong] * 2
     copy_rows.restype = None
-    return partial(_call_compiled, copy_rows)
+    row_bytes = sources[0].strides[0]
+    columns = [
+        (target.ctypes.data, source.ctypes.data)
+        for target, source in zip(targets, sources, strict=True)
+    ]
+    lanes = minibatches.shape[1]
+    first = minibatches.ctypes.data
+    next_rows = itertools.cycle(range(first, first + minibatches.nbytes, lanes * 8)).__next__
 
+    def copy() -> None:
+        rows = next_rows()
+        for target, source in columns:
+            copy_rows(target, source, rows, lanes, row_bytes)
 
-def _call_compiled(
-    copy_rows: Callable[..., None], target: Pixels, source: Pixels, rows: NDArray[np.int64]
-) -> None:
-    copy_rows(
-        target.ctypes.data, source.ctypes.data, rows.ctypes.data, len(rows), source.strides[0]
-    )
+    return copy

@@ -3,19 +3,15 @@
 import gc
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-
-class Call(Protocol):
-    """One timed operation: no arguments, and nobody looks at what it returns."""
-
-    def __call__(self) -> Any: ...
-
+# One timed operation; nobody looks at what it returns.
+Call = Callable[[], Any]
 
 # A block: calls that are timed together, one after the other.
 Block = Sequence[Call]

@@ -15,7 +15,8 @@ from cpreplay import kernels
 from cpreplay.batch import Batch
 from cpreplay.control import CONTROL, new_control
 from cpreplay.errors import CaptureError, ConfigurationError, DeviceUnavailableError
-from cpreplay.inputs import MASK, expected_shape, host_array, refuse_dtype, refuse_shape
+from cpreplay.inputs import ANY_ROWS, MASK, check_shape, host_array, refuse_dtype
+from cpreplay.numbers import is_int
 from cpreplay.schema import MAX_COLUMNS, Column, Layout
 
 # DLPack's numbers for memory that CUDA kernels can read (CUDA, CUDA managed).
@@ -82,6 +83,16 @@ def device_memory(cupy: Any) -> int:
     return int(cupy.cuda.Device().mem_info[1])
 
 
+def device_number(cupy: Any, device: Any) -> int:
+    """The number of a card: the current one for None."""
+    if device is None:
+        return int(cupy.cuda.runtime.getDevice())
+    count = int(cupy.cuda.runtime.getDeviceCount())
+    if not (is_int(device) and 0 <= device < count):
+        raise ConfigurationError(f"device={device!r}: this machine has {count}, numbered from 0")
+    return int(device)
+
+
 class DeviceOps:
     """Rows and draws of one buffer in the memory of one card."""
 
@@ -118,16 +129,26 @@ class DeviceOps:
         return int(sum(array.nbytes for array in arrays))
 
     def add(self, values: Sequence[Any]) -> None:
-        self.store(self.ingest(values, None), 1)
+        pairs = zip(values, self._columns, strict=True)
+        self.store(
+            self._uploaded([self._checked(value, column, None) for value, column in pairs]), 1
+        )
 
-    def ingest(self, values: Sequence[Any], rows: int | None) -> list[Any]:
-        # First everything is checked, then host arrays go to the device in one copy.
-        ready = [
-            self._device_array(value, column, rows)
-            if _on_device(value)
-            else host_array(value, column, rows)
-            for value, column in zip(values, self._columns, strict=True)
-        ]
+    def ingest(self, values: Sequence[Any]) -> tuple[list[Any], int]:
+        first = self._checked(values[0], self._columns[0], ANY_ROWS)
+        rest = zip(values[1:], self._columns[1:], strict=True)
+        rows = len(first)
+        columns = [first, *(self._checked(value, column, rows) for value, column in rest)]
+        return self._uploaded(columns), rows
+
+    def _checked(self, value: Any, column: Column, rows: int | None) -> Any:
+        """An array of the column's dtype, on the device or still on the host."""
+        if _on_device(value):
+            return self._device_array(value, column, rows)
+        return host_array(value, column, rows)
+
+    def _uploaded(self, ready: list[Any]) -> list[Any]:
+        """The same arrays, those of the host copied to the device in one transfer."""
         on_host = [number for number, array in enumerate(ready) if isinstance(array, np.ndarray)]
         if on_host:
             self._refuse_capture("an add of host arrays (give CuPy arrays)")
@@ -159,6 +180,8 @@ class DeviceOps:
         self._launch("move_cursor", (1,), self._control, np.int64(rows), mask, threads=threads)
 
     def make_batch(self, batch_size: int) -> Batch:
+        self._check_device()
+        self._refuse_capture("allocating a batch (make it with make_batch, and give it as out)")
         arrays = [
             self._cupy.empty((batch_size, *column.shape), column.dtype)
             for column in self._layout.columns
@@ -231,13 +254,16 @@ class DeviceOps:
     def _launch(
         self, name: str, grid: tuple[int, ...], *args: Any, threads: int = _THREADS
     ) -> None:
+        self._check_device()
+        self._kernels[name](grid, (threads,), args)
+
+    def _check_device(self) -> None:
         current = int(self._cupy.cuda.runtime.getDevice())
         if current != self._device:
             raise ConfigurationError(
                 f"this buffer lies on device {self._device}, and device {current} is current; wrap "
                 f"the call in `with cupy.cuda.Device({self._device}):`"
             )
-        self._kernels[name](grid, (threads,), args)
 
     def _gather(self, batch: Batch, *, by_policy: bool) -> None:
         lanes = len(batch)
@@ -254,8 +280,7 @@ class DeviceOps:
                 value = cupy.asarray(value)
             else:
                 value = cupy.from_dlpack(value)
-        if value.shape != expected_shape(column, rows):
-            raise refuse_shape(value.shape, column, rows)
+        check_shape(value.shape, column, rows)
         if value.dtype != column.dtype:
             floats = value.dtype.kind == column.dtype.kind == "f"
             if not floats and not np.can_cast(value.dtype, column.dtype, "safe"):

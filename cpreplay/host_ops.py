@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from cpreplay.batch import Batch
 from cpreplay.control import ere_window, new_control, ring_head, ring_size
-from cpreplay.errors import ConfigurationError
-from cpreplay.inputs import MASK, host_array, integer_limits
+from cpreplay.errors import ConfigurationError, SampleRangeError
+from cpreplay.inputs import ANY_ROWS, MASK, host_array, integer_limits
 from cpreplay.philox import philox_words, splitmix64
 from cpreplay.schema import Column, Layout, Place
 
@@ -26,6 +26,9 @@ _SCRATCH_BYTES = 512 * 1024
 
 # The generators whose raw words are 64 random bits. A raw word of MT19937, say, has only 32.
 _RAW_64_BIT = (np.random.PCG64, np.random.PCG64DXSM, np.random.SFC64, np.random.Philox)
+
+# NumPy's limit on a field of a record, which a column of a batch is.
+_LARGEST_COLUMN = 2**31 - 1
 
 # Batch sizes whose memory layout is remembered.
 _KEPT_FORMS = 64
@@ -95,11 +98,11 @@ class HostOps:
             column.view[row] = value
         self._total[0] = total + 1
 
-    def ingest(self, values: Sequence[Any], rows: int | None) -> list[NDArray[Any]]:
-        return [
-            host_array(value, column.form, rows)
-            for column, value in zip(self._columns, values, strict=True)
-        ]
+    def ingest(self, values: Sequence[Any]) -> tuple[list[NDArray[Any]], int]:
+        first = host_array(values[0], self._columns[0].form, ANY_ROWS)
+        rest = zip(self._columns[1:], values[1:], strict=True)
+        columns = [first, *(host_array(value, column.form, len(first)) for column, value in rest)]
+        return columns, len(first)
 
     def ingest_mask(self, mask: Any, rows: int) -> tuple[NDArray[np.bool_], int]:
         array = host_array(mask, MASK, rows)
@@ -206,7 +209,7 @@ class HostOps:
     def _form(self, batch_size: int) -> "_BatchForm":
         form = self._forms.get(batch_size)
         if form is None:
-            if len(self._forms) == _KEPT_FORMS:
+            if len(self._forms) >= _KEPT_FORMS:
                 self._forms.clear()
             form = self._forms[batch_size] = _BatchForm(self._layout, batch_size)
         return form
@@ -340,6 +343,11 @@ class _BatchForm:
             )
             offsets.append(end)
             length = batch_size * column.elements * column.dtype.itemsize
+            if length > _LARGEST_COLUMN:
+                raise SampleRangeError(
+                    f"a batch of {batch_size} takes {length:,} bytes for {column.name}, and at most "
+                    f"{_LARGEST_COLUMN:,} are possible; draw it in parts"
+                )
             end += -(-length // ALIGNMENT) * ALIGNMENT
         record = {"names": names, "offsets": offsets, "itemsize": end}
         self._fields = np.dtype({**record, "formats": formats})  # type: ignore[call-overload]

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from cpreplay.errors import ColumnValueError, DTypeError, ShapeError
 from cpreplay.schema import Column
 
+#: For `host_array`: a first axis of any length.
+ANY_ROWS = -1
+
 # DLPack's numbers for memory that the host can read (CPU, pinned by CUDA, pinned by ROCm).
 _DLPACK_HOST = (1, 3, 11)
 
@@ -31,7 +34,7 @@ def host_array(value: Any, column: Column, rows: int | None) -> NDArray[Any]:
     column
         Where it is to go.
     rows
-        None for a single transition.
+        None for a single transition, and `ANY_ROWS` where the value itself decides.
 
     Returns
     -------
@@ -50,36 +53,41 @@ def host_array(value: Any, column: Column, rows: int | None) -> NDArray[Any]:
         Another shape.
     """
     array = _cast(_as_numpy(value, column), column)
-    if array.shape != expected_shape(column, rows):
-        raise refuse_shape(array.shape, column, rows)
+    check_shape(array.shape, column, rows)
     return _quantize(array, column) if column.quantized else array
 
 
-def expected_shape(column: Column, rows: int | None) -> tuple[int, ...]:
-    """The shape of ``rows`` rows of a column; of a single transition where it is None."""
-    return column.shape if rows is None else (rows, *column.shape)
-
-
-def refuse_shape(shape: tuple[int, ...], column: Column, rows: int | None) -> ShapeError:
-    """The error for an array of another shape."""
-    count = "" if rows is None else f", which is {rows} rows of shape {column.shape}"
-    return ShapeError(
-        f"{column.name}: got an array of shape {shape}, and shape {expected_shape(column, rows)} "
-        f"is wanted{count}"
-    )
+def check_shape(shape: tuple[int, ...], column: Column, rows: int | None) -> None:
+    """Raise `ShapeError` unless ``shape`` is that of ``rows`` rows, as in `host_array`."""
+    if rows is None:
+        wanted: tuple[Any, ...] = column.shape
+    elif rows == ANY_ROWS:
+        wanted = (shape[0] if shape else "N", *column.shape)
+    else:
+        wanted = (rows, *column.shape)
+    if shape != wanted:
+        sizes = ", ".join(map(str, wanted))
+        raise ShapeError(
+            f"{column.name}: got an array of shape {shape}, and ({sizes}{',' * (len(wanted) == 1)}) "
+            "is wanted"
+        )
 
 
 def refuse_dtype(dtype: Any, column: Column) -> DTypeError:
     """The error for a dtype that does not go into a column."""
     return DTypeError(
         f"{column.name}: {dtype} does not go into a column of {column.dtype} without changing "
-        f"values; cast it yourself, or give the buffer another {column.name} dtype"
+        "values; cast it first"
     )
 
 
 def _as_numpy(value: Any, column: Column) -> NDArray[Any]:
     if isinstance(value, np.ndarray | np.generic):
+        if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
+            raise DTypeError(f"{column.name}: a masked array would lose its mask; fill it first")
         return np.asarray(value)
+    if isinstance(value, bytes):
+        return np.frombuffer(value, np.uint8)
     if hasattr(value, "__cuda_array_interface__"):
         raise _in_device_memory(column)
     if hasattr(value, "__dlpack_device__"):
@@ -93,12 +101,16 @@ def _as_numpy(value: Any, column: Column) -> NDArray[Any]:
         return np.asarray(value)
     except ValueError as error:  # a ragged sequence
         raise ShapeError(f"{column.name}: {error}") from error
+    except TypeError as error:  # a sequence of device arrays, say
+        raise DTypeError(f"{column.name}: NumPy cannot make an array of this: {error}") from error
 
 
 def _cast(array: NDArray[Any], column: Column) -> NDArray[Any]:
     dtype = column.dtype
     if array.dtype == dtype:
         return array
+    if array.size == 0:  # an empty list has no dtype of its own
+        return array.astype(dtype)
     if array.dtype.kind in "biu":
         low, high = integer_limits(dtype)
         if array.size and not (low <= int(array.min()) and int(array.max()) <= high):
@@ -116,6 +128,11 @@ def _cast(array: NDArray[Any], column: Column) -> NDArray[Any]:
                 f"{column.name}: finite {array.dtype} values would become infinite in a column of "
                 f"{dtype}"
             ) from None
+    if array.dtype.kind == "O" and all(isinstance(item, int) for item in array.flat):
+        raise ColumnValueError(
+            f"{column.name}: integers between {array.min()} and {array.max()} were given, and none "
+            "of more than 64 bits can be stored"
+        )
     raise refuse_dtype(array.dtype, column)
 
 
@@ -132,11 +149,12 @@ def integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 def _quantize(array: NDArray[np.float32], column: Column) -> NDArray[np.uint8]:
     """Codes ``rint(x * 255)`` in float32, halves to even; the device does the same."""
-    if not bool(np.all((array >= 0) & (array <= 1))):  # NaN fails both
+    inside = (array >= 0) & (array <= 1)  # NaN fails both
+    if not inside.all():
         raise ColumnValueError(
-            f"{column.name}: a column stored as uint8 takes values in [0, 1], and there are values "
-            f"between {np.min(array)} and {np.max(array)}; divide frames by 255, or keep uint8 "
-            "frames as they are with obs_dtype='uint8'"
+            f"{column.name}: a column stored as uint8 takes values in [0, 1], and {array[~inside][0]} "
+            "is one of those given; divide frames by 255, or keep uint8 frames as they are with "
+            "obs_dtype='uint8'"
         )
     codes: NDArray[np.uint8] = np.rint(array * np.float32(255)).astype(np.uint8)
     return codes

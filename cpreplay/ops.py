@@ -24,10 +24,10 @@ class RowOps(Protocol):
         Raises before anything is changed. Moves the cursor by one.
         """
 
-    def ingest(self, values: Sequence[Any], rows: int | None) -> list[Any]:
-        """Check ``rows`` transitions, one array per column, and return them ready for `store`.
+    def ingest(self, values: Sequence[Any]) -> tuple[list[Any], int]:
+        """Check a batch, one array per column; return the columns ready for `store`, and their rows.
 
-        None is a single transition, without a first axis. Raises without changing anything.
+        Raises without changing anything.
         """
 
     def ingest_mask(self, mask: Any, rows: int) -> tuple[Any, int | None]:

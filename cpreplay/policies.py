@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 
 from cpreplay.errors import ConfigurationError, EmptyBufferError, OrderError, SampleRangeError
+from cpreplay.numbers import is_count, is_int
 
 
 @attrs.define
@@ -36,18 +37,23 @@ class Policy:
                 "capacity"
             )
 
-    def check_ere(self, eta: float, c_min: int, k_max: int) -> None:
+    def check_ere(self, enable: bool, eta: float, c_min: int, k_max: int) -> None:
         """Refuse ERE on a pinned buffer, and parameters without a meaning."""
         if self.demo_count:
             raise OrderError(
                 f"configure_ere: {self.demo_count} demonstrations are pinned, and ERE has no rule "
                 "for drawing from them; use a buffer without a prefix"
             )
-        if not 0.0 < eta <= 1.0:  # False for NaN
-            raise ConfigurationError(f"configure_ere: eta={eta!r} has to be in (0, 1]")
+        if not isinstance(enable, bool | np.bool_):
+            raise ConfigurationError(f"configure_ere: enable={enable!r} has to be True or False")
+        is_number = is_int(eta) or isinstance(eta, float | np.floating)
+        if not (is_number and 0.0 < eta <= 1.0):  # False for NaN
+            raise ConfigurationError(f"configure_ere: eta={eta!r} has to be a number in (0, 1]")
         for name, value in (("c_min", c_min), ("k_max", k_max)):
-            if not is_count(value):
-                raise ConfigurationError(f"configure_ere: {name}={value!r} has to be an int >= 1")
+            if not (is_count(value) and value < 2**63):
+                raise ConfigurationError(
+                    f"configure_ere: {name}={value!r} has to be an int from 1 to 2**63 - 1"
+                )
 
     def check_pin(self, count: int, batch_size: int | None, total: int, capacity: int) -> None:
         """Refuse a prefix that is not exactly what was added, or that leaves no room."""
@@ -100,13 +106,3 @@ def check_range(low: Any, high: Any, size: int, capacity: int) -> tuple[int, int
             f"cannot sample rows [{low}, {high}): the buffer holds {size} of {capacity}; {inside}"
         )
     return int(low), int(high)
-
-
-def is_count(value: Any) -> bool:
-    """Whether a value is an int of at least one (True is none)."""
-    return is_int(value) and value >= 1
-
-
-def is_int(value: Any) -> bool:
-    """Whether a value is an int (True is none)."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

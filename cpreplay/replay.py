@@ -14,9 +14,8 @@ from numpy.typing import DTypeLike
 
 from cpreplay.batch import Batch
 from cpreplay.control import ring_head, ring_size
-from cpreplay.device_ops import DeviceOps, device_memory, import_cupy
+from cpreplay.device_ops import DeviceOps, device_memory, device_number, import_cupy
 from cpreplay.errors import (
-    CaptureError,
     ColumnNameError,
     ConfigurationError,
     InvariantError,
@@ -25,9 +24,10 @@ from cpreplay.errors import (
 )
 from cpreplay.host_ops import HostOps, word_source
 from cpreplay.memory import format_bytes, host_memory
+from cpreplay.numbers import is_count, is_int
 from cpreplay.ops import Ops
 from cpreplay.philox import splitmix64
-from cpreplay.policies import Policy, check_batch_size, check_range, is_count, is_int
+from cpreplay.policies import Policy, check_batch_size, check_range
 from cpreplay.schema import TRANSITION, Column, Layout, lay_out, transition_columns
 
 MAX_CAPACITY = 2**31
@@ -150,9 +150,8 @@ class _Replay:
         which waits.
         """
         values = self._values(obs, action, reward, next_obs, terminated, extra)
-        rows = _common_length(values[0], self._layout.columns[0])
         with self._lock:
-            columns = self._ops.ingest(values, rows)
+            columns, rows = self._ops.ingest(values)
             count: int | None = rows
             if mask is not None:
                 mask, count = self._ops.ingest_mask(mask, rows)
@@ -267,7 +266,7 @@ class _Replay:
         Source: Wang & Ross 2019, arXiv:1906.04009, section 3.2.
         """
         with self._lock:
-            self._policy.check_ere(eta, c_min, k_max)
+            self._policy.check_ere(enable, eta, c_min, k_max)
             self._ops.configure_ere(bool(enable), float(eta), int(c_min), int(k_max))
             self._policy.ere = bool(enable)
 
@@ -314,7 +313,8 @@ class _Replay:
         -------
         array, shape (capacity, ...)
             In the storage dtype: uint8 codes where observations are quantised. Rows never written
-            are zero. Read-only (CuPy cannot enforce it: do not write).
+            are zero. Read-only (CuPy cannot enforce it: do not write). It shows later writes, so copy
+        rows before adding them to the same buffer again.
         """
         names = [column.name for column in self._layout.columns]
         if name not in names:
@@ -479,12 +479,11 @@ class _Replay:
 
     def _target(self, batch_size: int, out: Batch | None) -> Batch:
         if out is None:
-            if self._ops.capturing:
-                raise CaptureError(
-                    "sample without out= allocates, and the current stream is capturing; make the "
-                    "arrays before the capture, with make_batch, and give them as out"
-                )
             return self._ops.make_batch(batch_size)
+        if not isinstance(out, Batch):
+            raise ShapeError(
+                f"out has to be a Batch from make_batch, and is a {type(out).__name__}"
+            )
         if len(out) != batch_size:
             raise ShapeError(f"out holds {len(out)} transitions, and {batch_size} were asked for")
         if not self._ops.accepts(out):
@@ -639,7 +638,7 @@ class StoreReplayGpu(_Replay):
     ) -> None:
         def make_ops(layout: Layout, capacity: int, seed: int) -> Ops:
             cupy = import_cupy()
-            with cupy.cuda.Device(device):
+            with cupy.cuda.Device(device_number(cupy, device)):
                 if check_memory:
                     _check_memory(layout, capacity, device_memory(cupy), "the card")
                 return DeviceOps(cupy, layout, capacity, splitmix64(seed))
@@ -684,17 +683,6 @@ def _check_memory(layout: Layout, capacity: int, available: int | None, where: s
             f"bytes, and {where} has {format_bytes(available)}; lower the capacity, store uint8, "
             "or override with check_memory=False"
         )
-
-
-def _common_length(obs: Any, column: Column) -> int:
-    """The number of transitions in a batch, which its first column gives."""
-    try:
-        return len(obs)
-    except TypeError:
-        raise ShapeError(
-            f"{column.name}: a batch wants a first axis over transitions, as in (N, "
-            f"{', '.join(map(str, column.shape))})"
-        ) from None
 
 
 def _expect(holds: bool, invariant: str) -> None:

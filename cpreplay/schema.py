@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from cpreplay.errors import ConfigurationError
+from cpreplay.numbers import is_count
 
 TRANSITION = ("obs", "action", "reward", "next_obs", "terminated")
 
@@ -21,6 +22,9 @@ TRANSITION = ("obs", "action", "reward", "next_obs", "terminated")
 # 3-4 cache lines a row instead of 7-8.
 PACKED_LIMIT = 256
 ROW_ALIGNMENT = 16
+
+# NumPy has arrays of up to 32 axes everywhere, and a batch adds one.
+MAX_AXES = 31
 
 # What one row of a column may take: byte offsets inside a row fit in 32 bits on the device.
 ROW_LIMIT = 2**30
@@ -113,6 +117,10 @@ def transition_columns(
         attrs.evolve(obs, name="next_obs"),
         _column("terminated", (), "bool"),
     ]
+    if not isinstance(extra_columns, Mapping | None):
+        raise ConfigurationError(
+            f"extra_columns={extra_columns!r} has to map names to shapes or dtypes"
+        )
     for name, form in (extra_columns or {}).items():
         if not isinstance(name, str) or not name.isidentifier() or name in _RESERVED:
             raise ConfigurationError(
@@ -179,19 +187,22 @@ def _column(
 
 def _shape(name: str, shape: Any) -> tuple[int, ...]:
     sizes = (shape,) if isinstance(shape, int | np.integer) else shape
-    if isinstance(sizes, tuple | list) and all(
-        isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 1
-        for size in sizes
+    if (
+        isinstance(sizes, tuple | list)
+        and len(sizes) <= MAX_AXES
+        and all(is_count(size) for size in sizes)
     ):
         return tuple(int(size) for size in sizes)
     raise ConfigurationError(
-        f"{name}_shape={shape!r}: a shape is an int, or a tuple of ints of at least 1; () is one "
-        "number"
+        f"{name}_shape={shape!r}: a shape is an int, or a tuple of at most {MAX_AXES} ints, of at "
+        "least 1; () is one number"
     )
 
 
 def _dtype(argument: str, dtype: DTypeLike) -> np.dtype[Any]:
     try:
+        if dtype is None:
+            raise TypeError("name one, such as 'float32'")
         result = np.dtype(dtype)
     except TypeError as error:
         raise ConfigurationError(f"{argument}={dtype!r} is no dtype: {error}") from None

@@ -8,7 +8,8 @@ from typing import Any
 
 from cpreplay.batch import Batch
 from cpreplay.errors import ColumnNameError, ConfigurationError, OrderError
-from cpreplay.policies import check_batch_size, is_int
+from cpreplay.numbers import is_int
+from cpreplay.policies import check_batch_size
 from cpreplay.replay import StoreReplay, StoreReplayGpu
 
 
@@ -40,6 +41,11 @@ class ReplaySampleStep:
     def __init__(self, buffer: StoreReplay | StoreReplayGpu, batch: int) -> None:
         self._buffer = buffer
         self._batch_size = check_batch_size(batch)
+        if self._batch_size > buffer.capacity:
+            raise ConfigurationError(
+                f"batch={batch}: a buffer of {buffer.capacity} rows never holds one minibatch; use a "
+                "larger capacity or a smaller batch"
+            )
         self._stores_truncated = any(column.name == "truncated" for column in buffer.columns)
         self._learning_starts: int | None = None
         self._fixed: Batch | None = None

@@ -1,102 +1,113 @@
-"""DQN on CartPole-v1, in plain NumPy, with the minibatches drawn by a cpreplay sample block.
+"""DQN on CartPole-v1, in plain NumPy, with minibatches from a cpreplay sample block.
 
-Double DQN (van Hasselt et al. 2016) with a two-layer network and Adam written out below, so that
-nothing but the replay memory is imported to learn with. One run takes well under a minute:
+Double DQN (van Hasselt et al. 2016) on a network and an optimizer that are written out below: nothing
+is imported to learn with but the replay memory. A run takes well under a minute.
 
     pip install "cpreplay[demo]"
     python examples/dqn_cartpole.py --seed 0 --plot learning_curve.png
 
-The last line is the mean return of greedy episodes played with the final weights; CartPole-v1 ends an
-episode after 500 steps, so 500 is the best there is. The same seed gives the same minibatches and
-the same weights, byte for byte.
+The last line printed is the mean return of greedy episodes with the final weights; CartPole-v1 stops an
+episode after 500 steps, so 500 is the best there is. The same seed gives the same minibatches and the
+same weights, byte for byte (on one machine: NumPy's BLAS may round differently on another).
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 import cpreplay
 
-FloatArray = NDArray[np.float32]
+try:
+    import gymnasium
+    from matplotlib.figure import Figure
+    from tqdm import tqdm
+except ModuleNotFoundError as error:
+    raise SystemExit(
+        f"dqn_cartpole.py needs {error.name}, which is not installed: pip install 'cpreplay[demo]'"
+    ) from None
 
 ENVIRONMENT = "CartPole-v1"
 OBS_WIDTH, ACTIONS = 4, 2
+# Position, velocity, angle and angular velocity of an ordinary moment. The network sees multiples of
+# these; without them the angle (at most 0.2) is drowned by the other three.
+OBS_SCALE = np.array([1.2, 1.0, 0.1, 1.0], np.float32)
+REWARD_SCALE = 0.05  # keeps action values, and with them errors, near 1
 HIDDEN = 128
-CAPACITY = 50_000
+STEPS = 50_000
+CAPACITY = 50_000  # the whole run: early falls stay in the data when the policy no longer falls
 BATCH = 128
 LEARNING_STARTS = 1_000
 UPDATE_EVERY = 2
-GAMMA = 0.99
-LEARNING_RATE = 1e-3
-TARGET_RATE = 0.01  # the target network moves this part of the way after every update
-EPSILON_START, EPSILON_END, EXPLORING = 1.0, 0.05, 0.2
-GRADIENT_NORM = 10.0
-EVALUATION_SEED = 1_000_000  # training resets with its own seed: no episode is seen twice
+GAMMA = 0.98
+LEARNING_RATE = 5e-4  # falls linearly to zero, so that the final weights have settled
+TARGET_RATE = 0.02  # how far each update moves the target network towards the online network
+EPSILON_START, EPSILON_END, EXPLORATION = 1.0, 0.05, 0.3  # falls during this part of the run
+MAX_GRADIENT_NORM = 10.0
+EVALUATION_SEED = 1_000_000
 
-# The kinds of memory that `--buffer` knows: a swap of one for another is a one-word edit.
+# What `--buffer` offers. Each is made and used alike: another memory is another name here.
 BUFFERS = {"uniform": cpreplay.StoreUniformSampleCpuStep}
+
+Floats = NDArray[np.float32]
 
 
 class QNetwork:
-    """Observations [B, 4] -> action values [B, 2], through two layers of ReLUs.
+    """Observations (B, 4) to action values (B, 2), through two layers of rectified units.
 
-    All weights lie in one flat vector and the layers are views into it, so that Adam and the target
-    network each are one line of arithmetic over `weights`.
+    All weights lie in one flat vector, of which the layers are views: the optimizer and the target
+    network are a line of arithmetic each.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
         shapes = [(OBS_WIDTH, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, ACTIONS)]
-        self.weights: FloatArray = np.zeros(sum((n + 1) * m for n, m in shapes), np.float32)
-        self.layers = []
+        self.weights: Floats = np.zeros(sum((n + 1) * m for n, m in shapes), np.float32)
+        self.layers: list[tuple[Floats, Floats]] = []
         start = 0
         for n, m in shapes:
-            kernel = self.weights[start : start + n * m].reshape(n, m)
-            bias = self.weights[start + n * m : start + (n + 1) * m]
-            kernel[:] = rng.normal(0.0, np.sqrt(2.0 / n), (n, m))
-            self.layers.append((kernel, bias))
-            start += (n + 1) * m
+            layer = self.weights[start : start + (n + 1) * m].reshape(n + 1, m)
+            layer[:n] = rng.normal(0.0, np.sqrt(2.0 / n), (n, m))
+            self.layers.append((layer[:n], layer[n]))
+            start += layer.size
 
-    def __call__(self, obs: FloatArray) -> FloatArray:
-        (w1, b1), (w2, b2), (w3, b3) = self.layers
-        h1 = np.maximum(obs @ w1 + b1, 0.0)
-        h2 = np.maximum(h1 @ w2 + b2, 0.0)
-        return h2 @ w3 + b3
+    def __call__(self, obs: Floats) -> Floats:
+        return self._forward(obs)[-1]
 
-    def gradient(
-        self, obs: FloatArray, action: NDArray[np.int64], target: FloatArray
-    ) -> FloatArray:
-        """Gradient of the mean Huber loss of Q(obs, action) against `target`, laid out as `weights`."""
-        (w1, b1), (w2, b2), (w3, b3) = self.layers
-        h1 = np.maximum(obs @ w1 + b1, 0.0)
-        h2 = np.maximum(h1 @ w2 + b2, 0.0)
-        q = h2 @ w3 + b3
-        rows = np.arange(len(obs))
+    def gradient(self, obs: Floats, action: NDArray[np.int64], target: Floats) -> Floats:
+        """Gradient of the mean Huber loss of Q(obs, action) against `target`, as flat as `weights`."""
+        x, h1, h2, q = self._forward(obs)
+        lanes = np.arange(len(obs))
         d3 = np.zeros_like(q)
-        d3[rows, action] = np.clip(q[rows, action] - target, -1.0, 1.0) / len(obs)
-        d2 = (d3 @ w3.T) * (h2 > 0.0)
-        d1 = (d2 @ w2.T) * (h1 > 0.0)
-        parts = (obs.T @ d1, d1.sum(0), h1.T @ d2, d2.sum(0), h2.T @ d3, d3.sum(0))
-        return np.concatenate([part.ravel() for part in parts])
+        d3[lanes, action] = np.clip(q[lanes, action] - target, -1.0, 1.0) / len(obs)
+        d2 = (d3 @ self.layers[2][0].T) * (h2 > 0.0)
+        d1 = (d2 @ self.layers[1][0].T) * (h1 > 0.0)
+        parts = [(x, d1), (h1, d2), (h2, d3)]
+        return np.concatenate([g.ravel() for h, d in parts for g in (h.T @ d, d.sum(axis=0))])
+
+    def _forward(self, obs: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        (w1, b1), (w2, b2), (w3, b3) = self.layers
+        x = obs / OBS_SCALE
+        h1 = np.maximum(x @ w1 + b1, 0.0)
+        h2 = np.maximum(h1 @ w2 + b2, 0.0)
+        return x, h1, h2, h2 @ w3 + b3
 
 
 class Adam:
-    """Kingma and Ba 2015, on one flat vector that it changes in place."""
+    """Kingma and Ba 2015, changing one flat vector in place."""
 
-    def __init__(self, weights: FloatArray) -> None:
+    def __init__(self, weights: Floats) -> None:
         self.weights = weights
         self.mean = np.zeros_like(weights)
         self.square = np.zeros_like(weights)
         self.count = 0
 
-    def step(self, gradient: FloatArray, rate: float) -> None:
+    def step(self, gradient: Floats, rate: float) -> None:
         self.count += 1
         self.mean += 0.1 * (gradient - self.mean)
         self.square += 0.001 * (gradient * gradient - self.square)
@@ -106,66 +117,132 @@ class Adam:
 
 @dataclass(frozen=True)
 class Result:
+    """What a run leaves: the network with its final weights, and the episodes it played."""
+
     network: QNetwork
-    returns: list[float]
-    ends: list[int]
+    returns: list[float]  # of each finished episode
+    ended_at: list[int]  # and after how many environment steps it was finished
 
 
-def train(seed, steps, buffer="uniform", on_batch=None, quiet=True, **hp) -> Result:
-    g = globals()
-    P = lambda k: hp.get(k, g[k])
-    env_seed, net_seed, act_seed, mem_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(4))
-    online = QNetwork(np.random.default_rng(net_seed))
-    target = QNetwork(np.random.default_rng(net_seed))
+def train(
+    seed: int,
+    steps: int = STEPS,
+    buffer: str = "uniform",
+    *,
+    on_batch: Callable[[cpreplay.Batch], None] | None = None,
+    quiet: bool = True,
+) -> Result:
+    """Play `steps` environment steps and learn from them.
+
+    `on_batch` is called with each minibatch before it is learned from.
+    """
+    seeds = np.random.SeedSequence(seed).generate_state(4).tolist()
+    env_seed, network_seed, exploration_seed, memory_seed = seeds
+    online = QNetwork(np.random.default_rng(network_seed))
+    target = QNetwork(np.random.default_rng(network_seed))
     optimizer = Adam(online.weights)
-    noise = np.random.default_rng(act_seed)
-    memory = BUFFERS[buffer](OBS_WIDTH, (), P("BATCH"), P("CAPACITY"), action_dtype="int64", seed=mem_seed)
-    memory.setup(P("LEARNING_STARTS"))
+    exploration = np.random.default_rng(exploration_seed)
+
+    memory = BUFFERS[buffer](
+        OBS_WIDTH, (), BATCH, CAPACITY, action_dtype="int64", seed=memory_seed
+    )
+    memory.setup(learning_starts=LEARNING_STARTS)
+
+    result = Result(online, [], [])
     env = gymnasium.make(ENVIRONMENT)
     obs, _ = env.reset(seed=env_seed)
-    returns, ends, episode_return = [], [], 0.0
-    gamma = P("GAMMA")
-    for step in tqdm(range(steps), disable=quiet):
+    episode_return = 0.0
+    for step in (bar := tqdm(range(steps), disable=quiet, unit=" steps")):
         progress = step / steps
-        epsilon = max(P("EPSILON_END"), 1 + (P("EPSILON_END") - 1) * progress / P("EXPLORING"))
-        if noise.random() < epsilon:
-            action = int(noise.integers(ACTIONS))
+        epsilon = EPSILON_START + (EPSILON_END - EPSILON_START) * min(progress / EXPLORATION, 1.0)
+        if exploration.random() < epsilon:
+            action = int(exploration.integers(ACTIONS))
         else:
             action = int(online(obs).argmax())
+
         next_obs, reward, terminated, truncated, _ = env.step(action)
+        # `terminated`, never `terminated or truncated`: a pole that still stands when the clock
+        # runs out has a future, and the target below must count it. The transition ends in the
+        # episode's own last observation; the first one of the next episode is in the next row.
         memory.add(obs, action, reward, next_obs, terminated, truncated=truncated)
         obs = next_obs
         episode_return += float(reward)
         if terminated or truncated:
-            returns.append(episode_return); ends.append(step + 1)
+            result.returns.append(episode_return)
+            result.ended_at.append(step + 1)
+            bar.set_postfix_str(f"mean return {np.mean(result.returns[-20:]):.0f}", refresh=False)
             episode_return = 0.0
             obs, _ = env.reset()
-        if (step + 1) % P("UPDATE_EVERY"):
+
+        if step % UPDATE_EVERY:
             continue
         batch = memory.step(step)
-        if batch is None:
+        if batch is None:  # too early to learn
             continue
-        best = online(batch.next_obs).argmax(1)
-        nq = target(batch.next_obs)[np.arange(len(best)), best]
-        y = hp.get("RS", 1.0) * batch.reward + np.float32(gamma) * nq * ~batch.terminated
-        grad = online.gradient(batch.obs, batch.action, y)
-        norm = float(np.sqrt(grad @ grad))
-        if norm > P("GRADIENT_NORM"):
-            grad *= P("GRADIENT_NORM") / norm
-        optimizer.step(grad, P("LEARNING_RATE") * (1 - progress))
-        target.weights += np.float32(P("TARGET_RATE")) * (online.weights - target.weights)
-    return Result(target if hp.get("POLYAK", True) else online, returns, ends), online
+        if on_batch is not None:
+            on_batch(batch)
+        # Double DQN: the online network chooses the next action, the target network values it.
+        choice = online(batch.next_obs).argmax(axis=1)
+        value = target(batch.next_obs)[np.arange(BATCH), choice]
+        goal = REWARD_SCALE * batch.reward + np.float32(GAMMA) * ~batch.terminated * value
+        gradient = online.gradient(batch.obs, batch.action, goal)
+        gradient *= min(1.0, MAX_GRADIENT_NORM / (float(np.linalg.norm(gradient)) + 1e-12))
+        optimizer.step(gradient, LEARNING_RATE * (1.0 - progress))
+        target.weights += np.float32(TARGET_RATE) * (online.weights - target.weights)
+    env.close()
+    return result
 
 
-def evaluate(network, episodes):
+def evaluate(network: QNetwork, episodes: int) -> list[float]:
+    """Returns of greedy episodes; which ones they are does not depend on the network."""
     env = gymnasium.make(ENVIRONMENT)
-    total = []
-    for e in range(episodes):
-        obs, _ = env.reset(seed=EVALUATION_SEED + e)
-        over, ret = False, 0.0
+    returns = []
+    for episode in range(episodes):
+        obs, _ = env.reset(seed=EVALUATION_SEED + episode)
+        episode_return, over = 0.0, False
         while not over:
             obs, reward, terminated, truncated, _ = env.step(int(network(obs).argmax()))
-            ret += float(reward)
+            episode_return += float(reward)
             over = terminated or truncated
-        total.append(ret)
-    return total
+        returns.append(episode_return)
+    env.close()
+    return returns
+
+
+def plot(result: Result, path: Path, title: str) -> None:
+    """Write the learning curve, one point an episode and their running mean, as an image."""
+    width = min(20, len(result.returns))
+    mean = np.convolve(result.returns, np.full(width, 1.0 / width), mode="valid")
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(result.ended_at, result.returns, ".", alpha=0.3, label="episode")
+    axes.plot(result.ended_at[width - 1 :], mean, label=f"mean of {width} episodes")
+    axes.set(xlabel="environment steps", ylabel="return while exploring", title=title)
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="DQN on CartPole-v1 with a cpreplay memory.")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=STEPS, help="environment steps (%(default)s)")
+    parser.add_argument("--buffer", choices=sorted(BUFFERS), default="uniform")
+    parser.add_argument("--plot", type=Path, metavar="PATH", help="write the learning curve here")
+    parser.add_argument("--eval-episodes", type=int, default=100, help="(%(default)s)")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    args = parser.parse_args()
+
+    started = time.perf_counter()
+    result = train(args.seed, args.steps, args.buffer, quiet=args.quiet)
+    seconds = time.perf_counter() - started
+    if args.plot is not None:
+        plot(result, args.plot, f"DQN on {ENVIRONMENT}, {args.buffer} replay, seed {args.seed}")
+    mean = np.mean(evaluate(result.network, args.eval_episodes))
+    print(
+        f"seed {args.seed}: {args.steps} environment steps in {seconds:.1f} s; "
+        f"mean return of {args.eval_episodes} greedy episodes with the final weights: {mean:.1f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -145,6 +145,7 @@ def core():
     library.emu_register.argtypes = [address, size, ctypes.c_char_p]
     library.emu_unregister.argtypes = [address]
     library.emu_zero.argtypes = [address, size]
+    library.emu_is_live.argtypes = [address, size]
     library.emu_written.argtypes = [address, size, ctypes.c_int, shape, shape]
     library.emu_register_library.argtypes = [ctypes.c_char_p]
     return library

@@ -669,6 +669,11 @@ void emu_unregister(uintptr_t begin) { S.buffers.remove(begin); }
 
 void emu_forget_buffers() { S.buffers.remove_arrays(); }
 
+int emu_is_live(uintptr_t at, size_t n) {
+    Buffer* b = S.buffers.find(at);
+    return b && at + n <= b->end;
+}
+
 // A strided area of a buffer has been written by the host or by a copy.
 void emu_written(uintptr_t at, size_t itemsize, int ndim, const ssize_t* shape,
                  const ssize_t* strides) {

@@ -6,7 +6,15 @@ import numpy as np
 
 from .. import emu
 from . import _dlpack
-from ._memory import Block, MemoryPointer, host_view, is_pinned, mark_written
+from ._memory import (
+    Block,
+    MemoryPointer,
+    check_live,
+    host_view,
+    is_pinned,
+    mark_written,
+    raw_memory,
+)
 from ._simulation import sim
 from ._streams import get_current_stream
 
@@ -124,9 +132,10 @@ class ndarray:
             raise TypeError(f"{out.dtype} array cannot be obtained from {self.dtype} array")
         elif out.shape != self.shape:
             raise ValueError(f"Shape mismatch. Expected shape: {self.shape}, actual: {out.shape}")
-        source, owner = self._np, self._owner
+        source, raw = self._np, raw_memory(self._owner)
 
-        def copy(owner=owner):
+        def copy(raw=raw):
+            check_live(source, "D2H copy")
             np.copyto(out, source)
 
         queue.put(copy, "D2H copy")
@@ -158,24 +167,23 @@ class ndarray:
 
     # -- writing
 
-    def _write(self, work, name, stream=None, keep=()):
-        """Queue work that fills this array.
+    def _write(self, work, name, stream=None, source=None):
+        """Queue work that fills this array, perhaps from another device array.
 
-        `keep` and this array live until the work has run (a graph, which may run it again, keeps
-        nothing alive: there the bytes may be somebody else's by then, as on a real device).
+        No array is kept alive for it, on no stream and in no graph, as on a real device: only the
+        raw memory is, so that a mistake is reported instead of crashing.
         """
-        target = self._np
-        queue = (stream or get_current_stream())._queue
+        target, read = self._np, None if source is None else source._np
+        raw = (raw_memory(self._owner), None if source is None else raw_memory(source._owner))
 
-        def run():
+        def run(raw=raw):
+            if read is not None:
+                check_live(read, name)
+            check_live(target, name)
             work(target)
             mark_written(target)
 
-        if queue.capture:
-            queue.put(run, name)
-        else:
-            held = (self._owner, *keep)
-            queue.put(lambda held=held: run(), name)
+        (stream or get_current_stream())._queue.put(run, name)
 
     def set(self, arr, stream=None):
         if not isinstance(arr, np.ndarray):
@@ -216,7 +224,7 @@ class ndarray:
             with np.errstate(all="ignore"):
                 np.copyto(target, view, casting="unsafe")
 
-        self._write(work, name, keep=(source._owner,))
+        self._write(work, name, source=source)
 
     # -- views and indexing
 

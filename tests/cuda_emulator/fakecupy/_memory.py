@@ -127,8 +127,8 @@ class UnownedMemory:
         self.ptr = ptr
         self.size = size
         self.device_id = max(device_id, 0)
-        self._owner = owner
-        self._block = find_block(ptr, size)
+        self.owner = owner
+        self.block = find_block(ptr, size)
 
 
 class MemoryPointer:
@@ -141,6 +141,11 @@ class MemoryPointer:
     @property
     def device_id(self):
         return self.mem.device_id
+
+    def __add__(self, offset):
+        pointer = MemoryPointer(self.mem, 0)
+        pointer.ptr = self.ptr + offset
+        return pointer
 
 
 class MemoryPool:
@@ -196,6 +201,23 @@ def host_view(ptr, shape, dtype, strides=None):
         raise NotImplementedError("fake: negative strides over a raw pointer")
     memory = (ctypes.c_char * span).from_address(ptr)
     return np.ndarray(shape, dtype, memory, strides=strides)
+
+
+def raw_memory(owner):
+    """What keeps the bytes mapped, though not allocated, for an array with this owner."""
+    block = getattr(owner, "block", owner)
+    return getattr(block, "pages", None)
+
+
+def check_live(array, what):
+    """Raise EmuError unless the bytes are allocated at this point of the stream's work."""
+    if array.size:
+        first, end = np.lib.array_utils.byte_bounds(array)
+        if not emu.core().emu_is_live(first, end - first):
+            raise emu.EmuError(
+                f"{what}: {array.dtype}{list(array.shape)} is not allocated at this point of the "
+                "stream's work: it was freed, or nobody waited for the stream that allocates it"
+            )
 
 
 def mark_written(array):

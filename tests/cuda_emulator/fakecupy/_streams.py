@@ -25,7 +25,7 @@ class Stream:
 
     def _hold(self):
         self._queue.users += 1
-        weakref.finalize(self, _release, self._queue)
+        weakref.finalize(self, _release, self._queue).atexit = False
 
     @classmethod
     def from_external(cls, obj):

@@ -1,0 +1,106 @@
+"""The benchmark runs and reports whole; what it measures is nobody's promise here."""
+
+import gc
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import contenders, uniform
+from benchmarks.copy_bound import row_copies
+from benchmarks.interleave import interleaved, ratio
+from benchmarks.machine import NOT_INSTALLED
+
+ROOT = Path(__file__).resolve().parents[1]
+SMALL = ["--quick", "--rounds", "2", "--rows", "5000", "--pixel-rows", "64"]
+
+
+def test_the_quick_benchmark_times_every_installed_contender_in_every_case(tmp_path):
+    path = tmp_path / "uniform.json"
+    run = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "uniform.py", *SMALL, "--json", path],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr
+    report = json.loads(path.read_text())
+
+    assert report["settings"] == {"rounds": 2, "rows": 5000, "pixel_rows": 64, "quick": True}
+    assert {"cpu", "cores", "caches", "python"} <= report["machine"].keys()
+    assert report["numpy"] == np.__version__
+    assert list(report["contenders"]) == ["cpreplay", "cpprb", "rlox"]
+    installed = {
+        name for name, one in report["contenders"].items() if one["version"] != NOT_INSTALLED
+    }
+    assert "cpreplay" in installed
+    assert [(one["workload"], one["case"]) for one in report["results"]] == [
+        (workload, case) for workload, cases in uniform.CASES.items() for case in cases
+    ]
+    for result in report["results"]:
+        expected = installed - ({"rlox"} if result["workload"] == "pixels" else set())
+        assert expected <= result["microseconds"].keys()
+        for timing in result["microseconds"].values():
+            assert 0 < timing["lower_quartile"] <= timing["median"] <= timing["upper_quartile"]
+        assert ("best_peer" in result) == bool(expected - {"cpreplay"})
+        assert result["case"] in run.stdout
+    bounded = report["results"][-1]
+    assert {"np.copyto", "memmove"} <= bounded["microseconds"].keys()
+    assert bounded["ratio_to_best_bound"] > 0
+    assert "not compared" in run.stdout
+
+
+def test_a_missing_peer_has_a_column_that_says_so(monkeypatch, capsys):
+    monkeypatch.setattr(contenders, "package_version", lambda name: NOT_INSTALLED)
+    uniform.main([*SMALL, "--only", "transitions add"])
+    lines = capsys.readouterr().out.splitlines()
+    (add,) = (line for line in lines if line.startswith("add "))
+    assert add.count(NOT_INSTALLED) == 2
+    assert any(line.startswith("rlox not installed: ") for line in lines)
+
+
+def test_a_case_that_does_not_exist_is_refused():
+    with pytest.raises(SystemExit, match="no case is like nonsense"):
+        uniform.main([*SMALL, "--only", "nonsense"])
+
+
+def test_a_chart_is_drawn_where_matplotlib_is(tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "chart.png"
+    uniform.main([*SMALL, "--only", "transitions add", "--plot", str(path)])
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_plain_copy_copies_the_rows_that_were_drawn():
+    rng = np.random.default_rng(0)
+    sources = list(rng.integers(0, 256, (2, 50, 6, 7), np.uint8))
+    targets = [np.zeros((4, 6, 7), np.uint8) for _ in sources]
+    drawn = rng.integers(0, 50, (3, 4))
+    for name, copy in row_copies(targets, sources, drawn).items():
+        for rows in drawn:
+            copy()
+            for target, source in zip(targets, sources, strict=True):
+                np.testing.assert_array_equal(target, source[rows], err_msg=name)
+
+
+def test_a_round_times_each_block_once_with_the_collector_off_and_leaves_it_on():
+    seen = {"a": [], "b": []}
+    cases = {
+        "case": {
+            name: [lambda log=log: log.append(gc.isenabled())] * 3 for name, log in seen.items()
+        }
+    }
+    timed = list(interleaved(cases, 5, random.Random(0)))
+    assert sorted(name for _, name, _ in timed) == ["a"] * 5 + ["b"] * 5
+    assert len({tuple(name for _, name, _ in timed[i : i + 2]) for i in range(0, 10, 2)}) == 2
+    assert gc.isenabled()
+    # the first of the four calls a round is the one that is not timed
+    assert seen == {"a": [True, False, False, False] * 5, "b": [True, False, False, False] * 5}
+
+
+def test_a_ratio_compares_times_of_the_same_round():
+    assert ratio(np.array([1.0, 30.0, 20.0]), np.array([2.0, 20.0, 200.0])) == 0.5

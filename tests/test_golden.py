@@ -1,0 +1,103 @@
+"""Every policy draws the golden sequences, on every back end.
+
+The golden files were made by ``tests/golden/make_golden.py``, which shares no code with cpreplay.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cpreplay
+from cpreplay.control import CONTROL, new_control
+from cpreplay.philox import philox_words, splitmix64
+from tests import golden
+from tests.conftest import Backend
+
+PHILOX = [
+    pytest.param(scenario, id=f"{policy}-{scenario['name']}")
+    for policy in ("uniform", "range", "ere", "demo")
+    for scenario in golden.load(f"{policy}_philox")
+]
+PCG64 = [
+    pytest.param(scenario, id=f"{policy}-{scenario['name']}")
+    for policy in ("uniform", "range", "ere", "demo")
+    for scenario in golden.load(f"{policy}_pcg64")
+]
+
+
+def play(buffer: Any, operations: list[dict[str, Any]], numpy: Any) -> None:
+    """Do a scenario's operations and compare every draw, and every size and head."""
+    added = 0
+    for operation in operations:
+        arguments = {key: value for key, value in operation.items() if key != "do"}
+        if operation["do"] == "add":
+            n = arguments["n"]
+            numbers = np.arange(added, added + n, dtype=np.float32)
+            buffer.add_batch(numbers, numbers, numbers, numbers, np.zeros(n, bool))
+            added += n
+            assert (len(buffer), buffer.head) == (arguments["size"], arguments["head"])
+        elif operation["do"] == "sample":
+            batch = buffer.sample(arguments["batch"])
+            assert numpy(batch.indices).tolist() == arguments["rows"]
+        elif operation["do"] == "sample_range":
+            batch = buffer.sample_range(arguments["batch"], arguments["lo"], arguments["hi"])
+            assert numpy(batch.indices).tolist() == arguments["rows"]
+        elif operation["do"] == "configure_ere":
+            buffer.configure_ere(**arguments)
+        else:
+            assert operation["do"] == "pin_demo_prefix"
+            buffer.pin_demo_prefix(arguments["n"], batch_size=arguments["batch_size"])
+
+
+def start_at_draw(buffer: Any, backend: Backend, draw: int) -> None:
+    """Make ``draw`` the number of the next draw, which no public call can do yet."""
+    control = buffer._ops._control
+    if backend.is_device:
+        fields = control.get().view(CONTROL)
+        fields["draws"] = draw
+        control.set(fields.view(np.uint8))
+    else:
+        control["draws"] = draw
+
+
+@pytest.mark.parametrize("scenario", PHILOX)
+def test_philox_draws_are_the_golden_rows(scenario: dict[str, Any], backend: Backend) -> None:
+    buffer = backend.buffer((), (), scenario["capacity"], seed=scenario["seed"])
+    start_at_draw(buffer, backend, scenario["draws"])
+    play(buffer, scenario["operations"], backend.numpy)
+    buffer.check()
+
+
+@pytest.mark.parametrize("scenario", PCG64)
+def test_a_host_buffer_draws_the_golden_rows_by_default(scenario: dict[str, Any]) -> None:
+    buffer = cpreplay.StoreReplay((), (), scenario["capacity"], seed=scenario["seed"])
+    play(buffer, scenario["operations"], np.asarray)
+
+
+def test_wide_windows_use_every_bit_of_a_word(backend: Backend) -> None:
+    # Windows to 2**31 rows, too large to allocate: the draw alone, without rows behind it.
+    buffer = backend.buffer((), (), 1, seed=0)
+    for case in golden.load("rows_philox"):
+        drawn = draw_without_rows(buffer._ops, backend, **{**case, "rows": len(case["rows"])})
+        assert drawn == case["rows"]
+
+
+def draw_without_rows(
+    ops: Any, backend: Backend, seed: int, draw_number: int, batch: int, lo: int, hi: int, rows: int
+) -> list[int]:
+    """The rows of one range draw, whatever the buffer holds."""
+    assert rows == batch
+    key = splitmix64(seed)
+    out = ops.make_batch(batch)
+    if backend.is_device:
+        control = new_control(1, key)
+        control["draws"] = draw_number
+        device_control = backend.array(control.view(np.uint8))
+        lanes = (np.int64(lo), np.int64(hi), np.int64(batch))
+        ops._launch("draw_range", (2,), device_control, *lanes, out.indices, threads=3)
+    else:
+        words = philox_words(key, draw_number, batch)
+        ops._form(batch).rows_of_span(words, hi - lo, out._plan.rows)
+        out.indices[...] += lo
+    return backend.numpy(out.indices).tolist()

@@ -1,0 +1,518 @@
+"""What a caller may hand in: which arrays and numbers are taken, and which are refused."""
+
+import array
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import cpreplay
+from cpreplay.errors import ColumnValueError, DTypeError, ShapeError
+from cpreplay.inputs import host_array, integer_limits
+from cpreplay.schema import Column
+from tests.conftest import Backend
+from tests.models import can_be_quantized, dequantize, quantize
+from tests.refusals import refused
+
+
+class Shared:
+    """An array that offers DLPack and nothing else, as if it were another framework's."""
+
+    def __init__(self, values: Any, device: int = 1) -> None:
+        self._values = np.asarray(values)
+        self._device = device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._values.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._device, 0
+
+
+class OnDevice:
+    """An array that says it lies in a card's memory."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"shape": (3,), "typestr": "<f4", "data": (1, False), "version": 3}
+
+
+def column(shape: tuple[int, ...] = (), dtype: Any = "float32", stored: Any = None) -> Column:
+    dtype = np.dtype(dtype)
+    return Column(
+        name="goal", shape=shape, dtype=dtype, stored=np.dtype(stored) if stored else dtype
+    )
+
+
+def store(buffer: Any, **given: Any) -> None:
+    """One add, of zeros where nothing else is given."""
+    values = {
+        "obs": np.zeros(3, np.float32),
+        "action": np.zeros(2, np.float32),
+        "reward": 0.0,
+        "next_obs": np.zeros(3, np.float32),
+        "terminated": False,
+    }
+    buffer.add(**(values | given))
+
+
+def store_batch(buffer: Any, rows: int, **given: Any) -> None:
+    """One add_batch, of zeros where nothing else is given."""
+    values = {
+        "obs": np.zeros((rows, 3), np.float32),
+        "action": np.zeros((rows, 2), np.float32),
+        "reward": np.zeros(rows, np.float32),
+        "next_obs": np.zeros((rows, 3), np.float32),
+        "terminated": np.zeros(rows, bool),
+    }
+    buffer.add_batch(**(values | given))
+
+
+# What is taken
+
+READ_ONLY = np.array([1, 2, 3], np.float32)
+READ_ONLY.flags.writeable = False
+
+OBSERVATIONS = {
+    "array": np.array([1, 2, 3], np.float32),
+    "float64": np.array([1, 2, 3], np.float64),
+    "float16": np.array([1, 2, 3], np.float16),
+    "swapped byte order": np.array([1, 2, 3], np.dtype("f4").newbyteorder()),
+    "integers": np.array([1, 2, 3], np.int64),
+    "uint8": np.array([1, 2, 3], np.uint8),
+    "every second": np.array([1, 0, 2, 0, 3, 0], np.float32)[::2],
+    "backwards": np.array([3, 2, 1], np.float32)[::-1],
+    "a column of a matrix": np.arange(1, 10, dtype=np.float32).reshape(3, 3, order="F").T[0],
+    "read-only": READ_ONLY,
+    "list": [1.0, 2, 3],
+    "tuple": (1, 2.0, 3),
+    "list of numpy numbers": [np.float32(1), np.int64(2), np.float64(3)],
+    "list of arrays without axes": [np.array(1.0), np.array(2.0), np.array(3.0)],
+    "range": range(1, 4),
+    "array.array": array.array("f", [1, 2, 3]),
+    "array.array of doubles": array.array("d", [1, 2, 3]),
+    "memoryview": memoryview(np.array([1, 2, 3], np.float32)),
+    "strided memoryview": memoryview(np.array([1, 0, 2, 0, 3], np.float32))[::2],
+    "bytearray": bytearray([1, 2, 3]),
+    "DLPack": Shared(np.array([1, 2, 3], np.float32)),
+    "DLPack of float64": Shared(np.array([1, 2, 3], np.float64)),
+    "DLPack, strided": Shared(np.array([1, 0, 2, 0, 3], np.float32)[::2]),
+    "DLPack, pinned": Shared(np.array([1, 2, 3], np.float32), device=3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", OBSERVATIONS)
+def test_one_observation_may_be_given_in_many_forms(form: str, backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    store(buffer, obs=OBSERVATIONS[form])
+    stored = backend.numpy(buffer.column("obs"))[0]
+    np.testing.assert_array_equal(stored, np.array([1, 2, 3], np.float32))
+    assert len(buffer) == 1
+
+
+BATCH = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+BATCHES = {
+    "array": BATCH,
+    "Fortran order": np.asfortranarray(BATCH),
+    "transposed": np.ascontiguousarray(BATCH.T).T,
+    "every second row": np.repeat(BATCH, 2, axis=0)[::2],
+    "rows backwards": BATCH[::-1].copy()[::-1],
+    "float64": BATCH.astype(np.float64),
+    "list of lists": BATCH.tolist(),
+    "tuple of arrays": tuple(BATCH),
+    "list of memoryviews": [memoryview(row) for row in BATCH],
+    "memoryview": memoryview(BATCH),
+}
+
+
+@pytest.mark.parametrize("form", BATCHES)
+def test_a_batch_may_be_given_in_many_forms(form: str, backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    store_batch(buffer, 2, obs=BATCHES[form], next_obs=BATCHES[form])
+    for name in ("obs", "next_obs"):
+        np.testing.assert_array_equal(backend.numpy(buffer.column(name))[:2], BATCH)
+
+
+def test_a_batch_may_offer_dlpack_and_nothing_else(backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    store_batch(buffer, 2, obs=Shared(BATCH), next_obs=Shared(BATCH))
+    np.testing.assert_array_equal(backend.numpy(buffer.column("obs"))[:2], BATCH)
+
+
+def test_a_broadcast_batch_is_stored_row_by_row(backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    store_batch(buffer, 3, obs=np.broadcast_to(BATCH[0], (3, 3)))
+    np.testing.assert_array_equal(backend.numpy(buffer.column("obs"))[:3], BATCH[[0, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [2.5, np.float32(2.5), np.float64(2.5), np.float16(2.5), np.array(2.5), np.array(2.5, "f4"),
+     Shared(np.array(2.5))],
+)  # fmt: skip
+def test_one_number_may_be_given_in_many_forms(reward: Any, backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    store(buffer, reward=reward)
+    assert backend.numpy(buffer.column("reward"))[0] == 2.5
+
+
+@pytest.mark.parametrize(
+    "flag", [True, np.True_, 1, np.int64(1), np.uint8(1), np.array(True), np.array(1)]
+)
+def test_a_flag_may_be_a_bool_or_zero_or_one(flag: Any, backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    store(buffer, terminated=flag)
+    column = backend.numpy(buffer.column("terminated"))
+    assert column.dtype == bool
+    assert column[0]
+
+
+@pytest.mark.parametrize("mask", [[True, False, True], [1, 0, 1], np.array([1, 0, 1], np.uint8)])
+def test_a_mask_may_be_booleans_or_zeros_and_ones(mask: Any, backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    store_batch(buffer, 3, reward=[1.0, 2.0, 3.0], mask=mask)
+    assert backend.numpy(buffer.column("reward")).tolist() == [1, 3, 0, 0]
+
+
+def test_a_device_array_may_be_given_to_a_device_buffer(device: Backend) -> None:
+    buffer = device.buffer(3, 2, 8)
+    store_batch(buffer, 2, obs=device.array(BATCH))
+    store_batch(buffer, 2, obs=device.array(BATCH[:, ::-1].copy())[:, ::-1])  # a strided one
+    store_batch(buffer, 2, obs=device.array(BATCH, np.float64))  # cast there
+    store(buffer, obs=device.array(BATCH[0]))
+    stored = device.numpy(buffer.column("obs"))
+    np.testing.assert_array_equal(stored[:7], np.concatenate([BATCH, BATCH, BATCH, BATCH[:1]]))
+
+
+# What the host refuses because of where it lies
+
+
+@pytest.mark.parametrize("value", [OnDevice(), Shared([1, 2, 3], device=2)])
+def test_a_host_buffer_refuses_device_arrays(value: Any) -> None:
+    backend = Backend("host")
+    buffer = backend.buffer(3, 2, 4)
+    parts = ("obs", "device's memory", "cupy.asnumpy", "StoreReplayGpu")
+    with refused(backend, buffer, DTypeError, *parts):
+        store(buffer, obs=value)
+    with refused(backend, buffer, DTypeError, "reward", "device's memory"):
+        store_batch(buffer, 3, reward=value)
+    with refused(backend, buffer, DTypeError, "mask", "device's memory"):
+        store_batch(buffer, 3, mask=value)
+
+
+def test_an_array_that_numpy_cannot_take_is_refused_with_its_reason() -> None:
+    class Broken(Shared):
+        def __dlpack__(self, **options: Any) -> Any:
+            raise BufferError("requires grad")
+
+    backend = Backend("host")
+    buffer = backend.buffer(3, 2, 4)
+    with refused(backend, buffer, DTypeError, "obs", "requires grad"):
+        store(buffer, obs=Broken([1, 2, 3]))
+
+
+# Dtypes
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.zeros(3, np.complex64), [1j, 2, 3], np.array([1, 2, None], object), ["a", "b", "c"],
+        "abc", np.zeros(3, "S1"), np.zeros(3, "datetime64[s]"), None, {"a": 1}, {1, 2, 3},
+        np.zeros(3, [("a", "f4")]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_number_is_refused(value: Any, backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    store(buffer)
+    with refused(backend, buffer, DTypeError, "obs: ", "a column of float32"):
+        store(buffer, obs=value)
+
+
+@pytest.mark.parametrize(
+    "value", [1.0, 1.5, np.float32(1), np.array(1.0), math.nan, 1j, "1", None, [1.5]]
+)
+def test_a_float_does_not_go_into_an_integer_column(value: Any, backend: Backend) -> None:
+    buffer = backend.buffer(3, (), 4, action_dtype="int64")
+    with refused(backend, buffer, DTypeError, "action", "a column of int64", "cast it yourself"):
+        store(buffer, action=value)
+
+
+@pytest.mark.parametrize("value", [1.0, np.float32(0), np.array(0.0)])
+def test_a_float_is_no_flag(value: Any, backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    with refused(backend, buffer, DTypeError, "terminated", "a column of bool"):
+        store(buffer, terminated=value)
+    with refused(backend, buffer, DTypeError, "mask", "a column of bool"):
+        store_batch(buffer, 1, mask=[float(value)])
+
+
+def test_a_device_array_of_another_kind_is_refused(device: Backend) -> None:
+    buffer = device.buffer(3, (), 4, action_dtype="int32")
+    for name, values, dtype in (
+        ("obs", np.zeros((2, 3)), "int64"),
+        ("action", np.zeros(2), "float32"),
+        ("action", np.zeros(2), "int64"),
+        ("terminated", np.zeros(2), "float32"),
+    ):
+        with refused(device, buffer, DTypeError, name, dtype):
+            store_batch(
+                buffer,
+                2,
+                **({"action": np.zeros(2, np.int32)} | {name: device.array(values, dtype)}),
+            )
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32",
+                                   "int64", "uint64", "float16", "float32", "float64"])  # fmt: skip
+@pytest.mark.parametrize("form", [int, np.array, lambda number: [[number]]])
+def test_integers_go_in_to_the_limits_of_exactness_and_not_past_them(dtype: str, form: Any) -> None:
+    low, high = integer_limits(np.dtype(dtype))
+    if dtype[0] in "iu":
+        assert (low, high) == (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    else:
+        significand = {"bool": 0, "float16": 11, "float32": 24, "float64": 53}[dtype]
+        assert (low, high) == (-(2**significand) if significand else 0, 2**significand)
+    backend = Backend("host")
+    shape = (1, 1) if isinstance(form(0), list) else ()
+    buffer = backend.buffer(3, shape, 4, action_dtype=dtype)
+    for number in (low, high):
+        store(buffer, action=form(number))
+        stored = buffer.column("action")[buffer.head - 1].item()
+        assert stored == number
+    for number in (low - 1, high + 1):
+        if not -(2**63) <= number < 2**64:
+            continue  # NumPy has no integer for these
+        with refused(backend, buffer, ColumnValueError, "action", str(number), str(low), str(high)):
+            store(buffer, action=form(number))
+
+
+def test_the_limits_of_integers_hold_on_every_back_end(backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4, extra_columns={"step": (), "kind": "int8"})
+    store_batch(buffer, 2, step=np.array([2**24, -(2**24)]), kind=np.array([-128, 127]))
+    assert backend.numpy(buffer.column("step"))[:2].tolist() == [2.0**24, -(2.0**24)]
+    assert backend.numpy(buffer.column("kind"))[:2].tolist() == [-128, 127]
+    with refused(backend, buffer, ColumnValueError, "step", "16777217", "16777216"):
+        store_batch(buffer, 2, step=np.array([0, 2**24 + 1]), kind=np.array([0, 0]))
+    with refused(backend, buffer, ColumnValueError, "kind", "128", "127"):
+        store_batch(buffer, 2, step=np.zeros(2), kind=np.array([0, 128]))
+    with refused(backend, buffer, ColumnValueError, "step", "-16777217"):
+        store(buffer, step=-(2**24) - 1, kind=0)
+
+
+@given(st.integers(-(2**63), 2**64 - 1))
+@example(2**24 + 1)
+@example(2**53 + 1)
+@settings(max_examples=60, deadline=None)
+def test_an_integer_that_goes_in_comes_back_the_same(number: int) -> None:
+    for dtype in ("int8", "uint16", "int64", "uint64", "float16", "float32", "float64"):
+        low, high = integer_limits(np.dtype(dtype))
+        if low <= number <= high:
+            assert host_array(number, column(dtype=dtype), None).item() == number
+        else:
+            with pytest.raises(ColumnValueError):
+                host_array(number, column(dtype=dtype), None)
+
+
+# Floats
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [1e39, -1e39, np.float64(1e39), np.array(1e39), [1e39], np.finfo(np.float64).max, 3.5e38],
+)
+def test_a_finite_number_never_becomes_infinite(reward: Any, backend: Backend) -> None:
+    shape = (1,) if isinstance(reward, list) else ()
+    buffer = backend.buffer(3, 2, 4, extra_columns={"bonus": shape})
+    with refused(backend, buffer, ColumnValueError, "bonus", "infinite", "float32"):
+        store(buffer, bonus=reward)
+    with refused(backend, buffer, ColumnValueError, "bonus", "infinite", "float32"):
+        store_batch(buffer, 2, bonus=np.broadcast_to(np.asarray(reward), (2, *shape)))
+
+
+def test_one_overflow_among_many_numbers_is_found(backend: Backend) -> None:
+    buffer = backend.buffer(100, 2, 4)
+    obs = np.ones((2, 100))
+    for place in ((0, 0), (1, 99), (1, 50)):
+        wrong = obs.copy()
+        wrong[place] = -1e300
+        with refused(backend, buffer, ColumnValueError, "obs", "infinite"):
+            buffer.add_batch(wrong, np.zeros((2, 2)), np.zeros(2), obs, np.zeros(2, bool))
+
+
+def test_a_half_precision_column_refuses_what_it_cannot_hold(backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4, extra_columns={"short": "float16"})
+    store(buffer, short=65504.0)
+    assert backend.numpy(buffer.column("short"))[0] == 65504
+    for value in (65520.0, np.float32(1e5), np.array(1e5), -1e300):
+        with refused(backend, buffer, ColumnValueError, "short", "infinite", "float16"):
+            store(buffer, short=value)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("form", [float, np.float32, np.float64, np.array])
+def test_infinity_and_nan_are_stored_as_they_are(value: float, form: Any, backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    store(buffer, reward=form(value), obs=np.full(3, value))
+    np.testing.assert_array_equal(backend.numpy(buffer.column("reward"))[0], np.float32(value))
+    np.testing.assert_array_equal(
+        backend.numpy(buffer.column("obs"))[0], np.full(3, value, np.float32)
+    )
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+@example(float(np.finfo(np.float32).max))
+@example(np.nextafter(np.float64(np.finfo(np.float32).max), np.inf))
+@example(5e-324)
+@example(-0.0)
+@settings(max_examples=150, deadline=None)
+def test_a_float64_is_rounded_to_the_nearest_float32_or_refused(value: float) -> None:
+    # Past the largest float32 by less than half its spacing, a value still rounds to it.
+    fits = abs(Fraction(value)) < Fraction(2) ** 128 - Fraction(2) ** 103
+    host = cpreplay.StoreReplay(3, 2, 4)
+    for form in (float, np.float64, np.array):
+        if not fits:
+            with pytest.raises(ColumnValueError):
+                store(host, reward=form(value))
+            continue
+        store(host, reward=form(value))
+        with np.errstate(over="ignore"):
+            expected = np.array(value).astype(np.float32)
+        assert host.column("reward")[host.head - 1].tobytes() == expected.tobytes()
+
+
+# Shapes
+
+
+@pytest.mark.parametrize(
+    "value",
+    [[1, 2], [1, 2, 3, 4], 5.0, np.zeros((3, 1)), np.zeros((1, 3)), np.zeros(0), [[1, 2, 3]],
+     Shared([1.0, 2.0])],
+)  # fmt: skip
+def test_another_shape_is_refused_and_never_broadcast(value: Any, backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    got = f"shape {np.shape(getattr(value, '_values', value))}"
+    with refused(backend, buffer, ShapeError, "next_obs", got, "shape (3,) is wanted"):
+        store(buffer, next_obs=value)
+
+
+@pytest.mark.parametrize(
+    "value", [np.zeros((2, 3)), np.zeros(3), np.zeros((3, 3, 1)), np.zeros((3, 4))]
+)
+def test_a_batch_of_another_shape_is_refused(value: Any, backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    parts = ("next_obs", f"shape {value.shape}", "shape (3, 3) is wanted", "3 rows of shape (3,)")
+    with refused(backend, buffer, ShapeError, *parts):
+        store_batch(buffer, 3, next_obs=value)
+    if backend.is_device:
+        with refused(backend, buffer, ShapeError, *parts):
+            store_batch(buffer, 3, next_obs=backend.array(value, np.float32))
+
+
+@pytest.mark.parametrize("name", ["action", "reward", "next_obs", "terminated", "mask"])
+def test_columns_of_unequal_lengths_are_refused(name: str, backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    shape = {"action": (4, 2), "next_obs": (4, 3)}.get(name, (4,))
+    with refused(backend, buffer, ShapeError, name, "shape (4", "is wanted"):
+        store_batch(buffer, 3, **{name: np.zeros(shape, bool)})
+
+
+def test_a_single_number_is_no_batch(backend: Backend) -> None:
+    buffer = backend.buffer((), 2, 4)
+    with refused(backend, buffer, ShapeError, "obs", "first axis over transitions"):
+        store_batch(buffer, 1, obs=3.0, next_obs=[3.0])
+
+
+@pytest.mark.parametrize("value", [[1, [2, 3], 4], [[1, 2, 3], [1, 2]], [np.zeros(2), np.zeros(3)]])
+def test_a_ragged_sequence_is_refused(value: Any, backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    with refused(backend, buffer, ShapeError, "obs"):
+        store(buffer, obs=value)
+    with refused(backend, buffer, ShapeError, "next_obs"):
+        store_batch(buffer, 2, next_obs=value)
+
+
+# Observations as uint8 codes
+
+QUANTIZED = column((), "float32", "uint8")
+
+
+@given(st.floats(0, 1) | st.floats(-1e-3, 1 + 1e-3) | st.floats())
+@example(1 + 1e-9)  # 1 as a float32
+@example(float(np.nextafter(np.float32(1), np.float32(2))))
+@example(-0.0)
+@example(-1e-46)  # -0.0 as a float32
+@example(-1e-45)
+@example(math.nan)
+@example(1e-45)
+@example(1e-310)
+@example(0.5 / 255)
+@example(1.5 / 255)
+@settings(max_examples=300, deadline=None)
+def test_codes_are_the_models(value: float) -> None:
+    if can_be_quantized(value):
+        code = host_array(np.float64(value), QUANTIZED, None)
+        assert (code.dtype, code.item()) == (np.uint8, quantize(value))
+    else:
+        with pytest.raises(ColumnValueError):
+            host_array(np.float64(value), QUANTIZED, None)
+
+
+@given(st.integers(0, 255), st.integers(-2, 2))
+@settings(max_examples=200, deadline=None)
+def test_codes_next_to_a_half_round_as_the_model(code: int, ulps: int) -> None:
+    value = np.float32((code + 0.5) / 255)
+    for _ in range(abs(ulps)):
+        value = np.nextafter(value, np.float32(math.copysign(np.inf, ulps)))
+    if can_be_quantized(float(value)):
+        assert host_array(value, QUANTIZED, None).item() == quantize(float(value))
+
+
+def test_every_code_comes_back_bit_for_bit(backend: Backend) -> None:
+    exact = np.array([dequantize(code) for code in range(256)], np.float32)
+    assert len(set(exact.tolist())) == 256
+    buffer = backend.buffer(256, 2, 1, obs_store_dtype="uint8")
+    buffer.add(exact, np.zeros(2), 0, exact[::-1], False)
+    assert backend.numpy(buffer.column("obs"))[0].tolist() == list(range(256))
+    batch = buffer.sample(2)
+    assert backend.numpy(batch.obs)[1].tobytes() == exact.tobytes()
+    assert backend.numpy(batch.next_obs)[0].tobytes() == exact[::-1].tobytes()
+
+
+@pytest.mark.parametrize("value", [1.001, -0.001, math.nan, math.inf, -math.inf, 255, 2])
+def test_the_host_refuses_observations_outside_zero_to_one(value: float) -> None:
+    backend = Backend("host")
+    buffer = backend.buffer(3, 2, 4, obs_store_dtype="uint8")
+    store(buffer)
+    parts = ("next_obs", "values in [0, 1]", "divide frames by 255", "obs_dtype='uint8'")
+    with refused(backend, buffer, ColumnValueError, *parts):
+        store(buffer, next_obs=np.array([0, value, 1]))
+    with refused(backend, buffer, ColumnValueError, *parts):
+        store_batch(buffer, 2, next_obs=np.array([[0, 0, 0], [0, 1, value]]))
+
+
+def test_raw_frames_given_as_numbers_from_zero_to_one_go_in(backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4, obs_store_dtype="uint8")
+    store(buffer, obs=np.array([0, 1, 1], np.uint8), next_obs=[False, True, False])
+    assert backend.numpy(buffer.column("obs"))[0].tolist() == [0, 255, 255]
+    assert backend.numpy(buffer.column("next_obs"))[0].tolist() == [0, 255, 0]
+
+
+# What is left to the caller
+
+
+@pytest.mark.parametrize("name", ["obs", "action", "reward", "next_obs", "terminated"])
+def test_a_refused_value_in_any_column_leaves_all_columns_alone(
+    name: str, backend: Backend
+) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    store_batch(buffer, 3, reward=[1, 2, 3])
+    with refused(backend, buffer, DTypeError, name):
+        store(buffer, **{"obs": np.ones(3), "reward": 9.0, name: "wrong"})
+    with refused(backend, buffer, DTypeError, name):
+        store_batch(buffer, 2, **{"obs": np.ones((2, 3)), "reward": [8, 9], name: ["x", "y"]})

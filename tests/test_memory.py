@@ -1,0 +1,144 @@
+"""How much memory there is, and the refusal of buffers that exceed it."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cpreplay
+import cpreplay.replay
+from cpreplay.memory import format_bytes, host_memory
+from tests.conftest import Backend
+
+PHYSICAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def limit_file(folder: Path, text: str) -> Path:
+    path = folder / "memory.max"
+    path.write_text(text)
+    return path
+
+
+def test_without_a_control_group_it_is_the_machines_memory(tmp_path: Path) -> None:
+    assert host_memory(()) == PHYSICAL
+    assert host_memory([tmp_path / "missing"]) == PHYSICAL
+    assert host_memory([tmp_path]) == PHYSICAL  # a folder, which cannot be read
+
+
+@pytest.mark.parametrize("text", ["max", "max\n", ""])
+def test_a_control_group_may_have_no_limit(text: str, tmp_path: Path) -> None:
+    assert host_memory([limit_file(tmp_path, text)]) == PHYSICAL
+
+
+def test_the_limit_of_the_control_group_counts_where_it_is_smaller(tmp_path: Path) -> None:
+    assert host_memory([limit_file(tmp_path, "1048576\n")]) == 2**20
+    assert host_memory([limit_file(tmp_path, str(2**63 - 4096))]) == PHYSICAL  # "none", version 1
+
+
+def test_the_smallest_of_several_limits_counts(tmp_path: Path) -> None:
+    files = []
+    for name, text in (("a", "max"), ("b", "4096"), ("c", "8192")):
+        (tmp_path / name).mkdir()
+        files.append(limit_file(tmp_path / name, text))
+    assert host_memory(files) == 4096
+    assert host_memory(reversed(files)) == 4096
+
+
+def test_an_unknown_amount_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("cpreplay.memory._physical_memory", lambda: None)
+    assert host_memory([tmp_path / "missing"]) is None
+    assert host_memory([limit_file(tmp_path, "4096")]) == 4096
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (1023, "1,023 bytes"),
+        (1024, "1,024 bytes (1.0 KiB)"),
+        (16384, "16,384 bytes (16.0 KiB)"),
+        (3 * 2**19, "1,572,864 bytes (1.5 MiB)"),
+        (25 * 2**30, "26,843,545,600 bytes (25.0 GiB)"),
+        (2**50, "1,125,899,906,842,624 bytes (1024.0 TiB)"),
+    ],
+)
+def test_a_byte_count_is_exact_and_readable(count: int, text: str) -> None:
+    assert format_bytes(count) == text
+
+
+@given(st.integers(0, 2**70))
+def test_the_exact_count_can_always_be_read_back(count: int) -> None:
+    assert int(format_bytes(count).split(" bytes")[0].replace(",", "")) == count
+
+
+# The refusal
+
+
+def forbid_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def allocate(rows: int, stride: int) -> None:
+        raise AssertionError(f"{rows} rows of {stride} bytes were allocated")
+
+    monkeypatch.setattr("cpreplay.host_ops._aligned_zeros", allocate)
+
+
+def test_a_buffer_ten_times_the_memory_is_refused_before_anything_is_allocated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    forbid_allocation(monkeypatch)
+    available = host_memory()
+    assert available is not None
+    capacity = 10 * available // (2 * 84 * 84 * 4 + 16) + 1
+    with pytest.raises(cpreplay.MemoryLimitError) as caught:
+        cpreplay.StoreReplay((84, 84), 1, capacity)
+    message = str(caught.value)
+    assert format_bytes(available) in message
+    assert f"capacity={capacity:,}" in message
+    needed = int(message.split("needs ")[1].split(" bytes")[0].replace(",", ""))
+    assert needed == capacity * (2 * 84 * 84 * 4 + 16)
+    assert "check_memory=False" in message
+    assert "lower the capacity" in message
+
+
+def test_the_limit_itself_is_enough_and_one_byte_less_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = sum(cpreplay.StoreReplay(3, 2, 1)._layout.strides)
+    monkeypatch.setattr(cpreplay.replay, "host_memory", lambda: 1000 * row)
+    assert cpreplay.StoreReplay(3, 2, 1000).capacity == 1000
+    monkeypatch.setattr(cpreplay.replay, "host_memory", lambda: 1000 * row - 1)
+    with pytest.raises(MemoryError):  # as a caller would catch it who does not know cpreplay
+        cpreplay.StoreReplay(3, 2, 1000)
+
+
+def test_the_refusal_can_be_overridden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpreplay.replay, "host_memory", lambda: 10)
+    buffer = cpreplay.StoreReplay(3, 2, 1000, check_memory=False)
+    buffer.add(np.zeros(3), np.zeros(2), 0, np.zeros(3), False)
+    assert len(buffer.sample(4)) == 4
+
+
+def test_an_unknown_amount_of_memory_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpreplay.replay, "host_memory", lambda: None)
+    assert cpreplay.StoreReplay(3, 2, 1000).capacity == 1000
+
+
+def test_a_card_refuses_what_exceeds_its_own_memory(device: Backend) -> None:
+    card = device.cupy.cuda.Device().mem_info[1]
+    before = device.cupy.get_default_memory_pool().used_bytes()
+    with pytest.raises(cpreplay.MemoryLimitError) as caught:
+        device.buffer((84, 84), 1, 10 * card // 56_464)
+    message = str(caught.value)
+    assert format_bytes(card) in message
+    assert "the card has" in message
+    assert device.cupy.get_default_memory_pool().used_bytes() == before
+
+
+def test_nbytes_is_at_least_the_rows(backend: Backend) -> None:
+    for options in ({}, {"obs_store_dtype": "uint8"}):
+        buffer = backend.buffer((20, 20), 2, 100, **options)
+        stored = sum(column.stored_nbytes for column in buffer.columns)
+        assert 100 * stored <= buffer.nbytes <= 100 * (stored + 100) + 2**20
+        assert buffer.stats()["nbytes"] == buffer.nbytes
