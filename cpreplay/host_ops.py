@@ -345,8 +345,8 @@ class _BatchForm:
             length = batch_size * column.elements * column.dtype.itemsize
             if length > _LARGEST_COLUMN:
                 raise SampleRangeError(
-                    f"a batch of {batch_size} takes {length:,} bytes for {column.name}, and at most "
-                    f"{_LARGEST_COLUMN:,} are possible; draw it in parts"
+                    f"a batch of {batch_size} takes {length:,} bytes for {column.name}, and at "
+                    f"most {_LARGEST_COLUMN:,} are possible; draw it in parts"
                 )
             end += -(-length // ALIGNMENT) * ALIGNMENT
         record = {"names": names, "offsets": offsets, "itemsize": end}

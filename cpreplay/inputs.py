@@ -66,11 +66,8 @@ def check_shape(shape: tuple[int, ...], column: Column, rows: int | None) -> Non
     else:
         wanted = (rows, *column.shape)
     if shape != wanted:
-        sizes = ", ".join(map(str, wanted))
-        raise ShapeError(
-            f"{column.name}: got an array of shape {shape}, and ({sizes}{',' * (len(wanted) == 1)}) "
-            "is wanted"
-        )
+        sizes = ", ".join(map(str, wanted)) + ("," if len(wanted) == 1 else "")
+        raise ShapeError(f"{column.name}: got an array of shape {shape}, and ({sizes}) is wanted")
 
 
 def refuse_dtype(dtype: Any, column: Column) -> DTypeError:
@@ -152,8 +149,8 @@ def _quantize(array: NDArray[np.float32], column: Column) -> NDArray[np.uint8]:
     inside = (array >= 0) & (array <= 1)  # NaN fails both
     if not inside.all():
         raise ColumnValueError(
-            f"{column.name}: a column stored as uint8 takes values in [0, 1], and {array[~inside][0]} "
-            "is one of those given; divide frames by 255, or keep uint8 frames as they are with "
+            f"{column.name}: a column stored as uint8 takes values in [0, 1], and one of those given "
+            f"is {array[~inside][0]}; divide frames by 255, or keep uint8 frames as they are with "
             "obs_dtype='uint8'"
         )
     codes: NDArray[np.uint8] = np.rint(array * np.float32(255)).astype(np.uint8)

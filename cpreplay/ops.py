@@ -25,7 +25,7 @@ class RowOps(Protocol):
         """
 
     def ingest(self, values: Sequence[Any]) -> tuple[list[Any], int]:
-        """Check a batch, one array per column; return the columns ready for `store`, and their rows.
+        """Check a batch, one array per column; the columns ready for `store`, and their rows.
 
         Raises without changing anything.
         """

@@ -313,8 +313,8 @@ class _Replay:
         -------
         array, shape (capacity, ...)
             In the storage dtype: uint8 codes where observations are quantised. Rows never written
-            are zero. Read-only (CuPy cannot enforce it: do not write). It shows later writes, so copy
-        rows before adding them to the same buffer again.
+            are zero. Read-only (CuPy cannot enforce it: do not write). It shows later writes, so
+            copy rows before adding them to the same buffer again.
         """
         names = [column.name for column in self._layout.columns]
         if name not in names:

@@ -43,8 +43,8 @@ class ReplaySampleStep:
         self._batch_size = check_batch_size(batch)
         if self._batch_size > buffer.capacity:
             raise ConfigurationError(
-                f"batch={batch}: a buffer of {buffer.capacity} rows never holds one minibatch; use a "
-                "larger capacity or a smaller batch"
+                f"batch={batch}: a buffer of {buffer.capacity} rows never holds one minibatch; use "
+                "a larger capacity or a smaller batch"
             )
         self._stores_truncated = any(column.name == "truncated" for column in buffer.columns)
         self._learning_starts: int | None = None

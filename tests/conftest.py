@@ -1,8 +1,8 @@
 """The back ends that tests run on: NumPy, the emulated device, and a real card with ``-m gpu``.
 
-A test that takes ``backend`` runs on all of them, one that takes ``device`` on the devices only. The
-emulated device appears once for each schedule: 0 runs threads and blocks in plain order, any other
-number in a random one. CPREPLAY_EMU_SEEDS="0 1 2 3" asks for more of them.
+A test that takes ``backend`` runs on all of them, one that takes ``device`` on the devices only.
+The emulated device appears once for each schedule: 0 runs threads and blocks in plain order, any
+other number in a random one. CPREPLAY_EMU_SEEDS="0 1 2 3" asks for more of them.
 """
 
 import gc

@@ -39,7 +39,7 @@ def row(rows: dict[str, np.ndarray], number: int) -> dict[str, Any]:
 
 
 def stored_numbers(buffer: Any, numpy: Any) -> list[int | None]:
-    """Which numbered row each slot holds, None where none was written; every column has to agree."""
+    """Which numbered row each slot holds, None for none; every column has to agree."""
     size = len(buffer)
     columns = {name: numpy(buffer.column(name))[:size] for name in COLUMNS}
     flat = {name: column.reshape(size, column[:1].size) for name, column in columns.items()}

@@ -221,7 +221,7 @@ def test_columns_must_be_given_in_full_and_no_others(backend: Backend) -> None:
         buffer.add(**good, log_probs=0.0)
     with pytest.raises(cpreplay.ColumnNameError, match="skill"):
         buffer.add(**good, log_prob=0.0, skill=1)
-    with pytest.raises(cpreplay.ColumnNameError, match="'reward'|reward, next_obs"):
+    with pytest.raises(cpreplay.ColumnNameError, match="has obs, action, reward"):
         buffer.column("rewards")
     assert len(buffer) == 0
 
