@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.copy_bound import row_copies
+from benchmarks.copy_bound import copy_loops
 from benchmarks.interleave import Block, Call
 from benchmarks.machine import package_version
 
@@ -126,13 +126,15 @@ class Cpreplay(Contender):
         other columns, no calls but the copies.
         """
         sources = [self._pixels.column(name) for name in ("obs", "next_obs")]
-        targets = [np.full((PIXEL_BATCH, *PIXELS), 1, np.uint8) for _ in sources]
-        drawn = np.random.default_rng(1).integers(0, len(sources[0]), (2000, PIXEL_BATCH))
-        self._copied = (sources, targets, drawn)  # the calls know some of them as addresses only
-        return {
-            name: [copy] * calls_per_block(PIXEL_BATCH * PIXEL_ROW_BYTES)
-            for name, copy in row_copies(targets, sources, drawn).items()
-        }
+        rng = np.random.default_rng(1)
+        blocks: dict[str, Block] = {}
+        for name, make_copy in copy_loops().items():
+            # Rows of its own for each loop: it would find others' in the cache, just copied.
+            drawn = rng.integers(0, len(sources[0]), (2000, PIXEL_BATCH))
+            targets = [np.full((PIXEL_BATCH, *PIXELS), 1, np.uint8) for _ in sources]
+            copy = make_copy(targets, sources, drawn)
+            blocks[name] = [copy] * calls_per_block(PIXEL_BATCH * PIXEL_ROW_BYTES)
+        return blocks
 
 
 class Cpprb(Contender):

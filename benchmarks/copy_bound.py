@@ -5,7 +5,8 @@ import itertools
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,32 +27,19 @@ void copy_rows(char *target, const char *source, const long long *rows, long lon
 """
 
 
-def row_copies(
-    targets: Sequence[Pixels], sources: Sequence[Pixels], minibatches: NDArray[np.int64]
-) -> dict[str, Call]:
-    """Loops that copy one minibatch of rows a call, by name.
+# Makes a call that copies one minibatch of rows. The minibatches, int64[count, lanes], go around.
+# For each column there are a C-contiguous minibatch to fill and the rows to copy from. Addresses
+# and lists are made beforehand, so that a call does nothing but copy.
+MakeCopy = Callable[[Sequence[Pixels], Sequence[Pixels], NDArray[np.int64]], Call]
 
-    Parameters
-    ----------
-    targets, sources
-        For each column the C-contiguous minibatch to fill and the rows to copy from.
-    minibatches : int64[count, lanes]
-        The rows of each call, which go around. Addresses and lists are made beforehand, so that a
-        call does nothing but copy.
 
-    Returns
-    -------
-    dict
-        The loop in C is there only where a compiler is.
-    """
-    copies: dict[str, Call] = {
-        "np.copyto": _numpy_loop(targets, sources, minibatches),
-        "memmove": _memmove_loop(targets, sources, minibatches),
-    }
+def copy_loops() -> dict[str, MakeCopy]:
+    """The loops by name; the one in C only where there is a compiler."""
+    loops: dict[str, MakeCopy] = {"np.copyto": _numpy_loop, "memmove": _memmove_loop}
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is not None:
-        copies["memcpy in C"] = _compiled_loop(compiler, targets, sources, minibatches)
-    return copies
+        loops["memcpy in C"] = partial(_compiled_loop, _compile(compiler))
+    return loops
 
 
 def _numpy_loop(
@@ -73,15 +61,19 @@ def _memmove_loop(
     targets: Sequence[Pixels], sources: Sequence[Pixels], minibatches: NDArray[np.int64]
 ) -> Call:
     row_bytes = sources[0].strides[0]
-    columns = [
-        ([target.ctypes.data + lane * row_bytes for lane in range(len(target))], source.ctypes.data)
+    columns = [  # with the arrays themselves, which keep their addresses good
+        (
+            (target, source),
+            [target.ctypes.data + lane * row_bytes for lane in range(len(target))],
+            source.ctypes.data,
+        )
         for target, source in zip(targets, sources, strict=True)
     ]
     next_rows = itertools.cycle(minibatches.tolist()).__next__
 
     def copy() -> None:
         rows = next_rows()
-        for lanes, origin in columns:
+        for _, lanes, origin in columns:
             for lane, row in zip(lanes, rows, strict=True):
                 ctypes.memmove(lane, origin + row * row_bytes, row_bytes)
 
@@ -89,11 +81,27 @@ def _memmove_loop(
 
 
 def _compiled_loop(
-    compiler: str,
+    copy_rows: Callable[[int, int, int, int, int], None],
     targets: Sequence[Pixels],
     sources: Sequence[Pixels],
     minibatches: NDArray[np.int64],
 ) -> Call:
+    lanes, row_bytes = minibatches.shape[1], sources[0].strides[0]
+    columns = [
+        ((target, source), target.ctypes.data, source.ctypes.data)
+        for target, source in zip(targets, sources, strict=True)
+    ]
+    next_rows = itertools.cycle([(rows, rows.ctypes.data) for rows in minibatches]).__next__
+
+    def copy() -> None:
+        _, rows = next_rows()
+        for _, target, source in columns:
+            copy_rows(target, source, rows, lanes, row_bytes)
+
+    return copy
+
+
+def _compile(compiler: str) -> Callable[[int, int, int, int, int], None]:
     with tempfile.TemporaryDirectory() as folder:
         code, library = Path(folder, "copy_rows.c"), Path(folder, "copy_rows.so")
         code.write_text(_C_LOOP)
@@ -101,18 +109,4 @@ def _compiled_loop(
         copy_rows = ctypes.CDLL(str(library)).copy_rows  # stays loaded without its file
     copy_rows.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_longlong] * 2
     copy_rows.restype = None
-    row_bytes = sources[0].strides[0]
-    columns = [
-        (target.ctypes.data, source.ctypes.data)
-        for target, source in zip(targets, sources, strict=True)
-    ]
-    lanes = minibatches.shape[1]
-    first = minibatches.ctypes.data
-    next_rows = itertools.cycle(range(first, first + minibatches.nbytes, lanes * 8)).__next__
-
-    def copy() -> None:
-        rows = next_rows()
-        for target, source in columns:
-            copy_rows(target, source, rows, lanes, row_bytes)
-
-    return copy
+    return copy_rows

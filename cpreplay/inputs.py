@@ -149,7 +149,7 @@ def _quantize(array: NDArray[np.float32], column: Column) -> NDArray[np.uint8]:
     inside = (array >= 0) & (array <= 1)  # NaN fails both
     if not inside.all():
         raise ColumnValueError(
-            f"{column.name}: a column stored as uint8 takes values in [0, 1], and one of those given "
+            f"{column.name}: a column stored as uint8 takes values in [0, 1], and one of them "
             f"is {array[~inside][0]}; divide frames by 255, or keep uint8 frames as they are with "
             "obs_dtype='uint8'"
         )

@@ -1,14 +1,15 @@
 """DQN on CartPole-v1, in plain NumPy, with minibatches from a cpreplay sample block.
 
-Double DQN (van Hasselt et al. 2016) on a network and an optimizer that are written out below: nothing
-is imported to learn with but the replay memory. A run takes well under a minute.
+Double DQN (van Hasselt et al. 2016) on a network and an optimizer that are written out below:
+nothing is imported to learn with but the replay memory. A run takes well under a minute.
 
     pip install "cpreplay[demo]"
     python examples/dqn_cartpole.py --seed 0 --plot learning_curve.png
 
-The last line printed is the mean return of greedy episodes with the final weights; CartPole-v1 stops an
-episode after 500 steps, so 500 is the best there is. The same seed gives the same minibatches and the
-same weights, byte for byte (on one machine: NumPy's BLAS may round differently on another).
+The last line printed is the mean return of greedy episodes with the final weights; CartPole-v1
+stops an episode after 500 steps, so 500 is the best there is. The same seed gives the same
+minibatches and the same weights, byte for byte (on one machine: NumPy's BLAS may round differently
+on another).
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ except ModuleNotFoundError as error:
 
 ENVIRONMENT = "CartPole-v1"
 OBS_WIDTH, ACTIONS = 4, 2
-# Position, velocity, angle and angular velocity of an ordinary moment. The network sees multiples of
-# these; without them the angle (at most 0.2) is drowned by the other three.
+# Position, velocity, angle and angular velocity of an ordinary moment. The network sees multiples
+# of these; without them the angle (at most 0.2) is drowned by the other three.
 OBS_SCALE = np.array([1.2, 1.0, 0.1, 1.0], np.float32)
 REWARD_SCALE = 0.05  # keeps action values, and with them errors, near 1
 HIDDEN = 128
@@ -80,7 +81,7 @@ class QNetwork:
         return self._forward(obs)[-1]
 
     def gradient(self, obs: Floats, action: NDArray[np.int64], target: Floats) -> Floats:
-        """Gradient of the mean Huber loss of Q(obs, action) against `target`, as flat as `weights`."""
+        """Gradient of the mean Huber loss of Q(obs, action) to `target`, flat like `weights`."""
         x, h1, h2, q = self._forward(obs)
         lanes = np.arange(len(obs))
         d3 = np.zeros_like(q)
@@ -143,9 +144,7 @@ def train(
     optimizer = Adam(online.weights)
     exploration = np.random.default_rng(exploration_seed)
 
-    memory = BUFFERS[buffer](
-        OBS_WIDTH, (), BATCH, CAPACITY, action_dtype="int64", seed=memory_seed
-    )
+    memory = BUFFERS[buffer](OBS_WIDTH, (), BATCH, CAPACITY, action_dtype="int64", seed=memory_seed)
     memory.setup(learning_starts=LEARNING_STARTS)
 
     result = Result(online, [], [])

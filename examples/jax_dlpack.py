@@ -3,9 +3,10 @@
     pip install cpreplay jax
     python examples/jax_dlpack.py
 
-`jnp.from_dlpack` turns an array of a minibatch into a JAX array over the same memory, where JAX can
-hold its dtype; the addresses printed first show it. The training is one round of fitted Q iteration:
-the network that gives the targets stands still, so this is a regression and its loss has to fall.
+`jnp.from_dlpack` turns an array of a minibatch into a JAX array over the same memory, where JAX
+can hold its dtype; the addresses printed first show it. The training is one round of fitted Q
+iteration: the network that gives the targets stands still, so this is a regression and its loss has
+to fall.
 
 `show_traps` runs the mistakes that are easy to make with shared memory, so that you can see each.
 """
@@ -20,9 +21,7 @@ try:
     import jax
     import jax.numpy as jnp
 except ModuleNotFoundError:
-    raise SystemExit(
-        "jax_dlpack.py needs JAX, which is not installed: pip install jax"
-    ) from None
+    raise SystemExit("jax_dlpack.py needs JAX, which is not installed: pip install jax") from None
 
 import numpy as np
 
@@ -31,7 +30,7 @@ COLUMNS = ("obs", "action", "reward", "next_obs", "terminated", "indices")
 
 
 def fill(buffer: cpreplay.StoreReplay, rng: np.random.Generator) -> None:
-    """Store random steps of a point on a line, pushed left (0) or right (1), that may not leave it."""
+    """Store random steps of a point that is pushed left (0) or right (1) and may not pass 1."""
     obs = rng.uniform(-1.0, 1.0, (ROWS, 2)).astype(np.float32)  # position and velocity
     action = rng.integers(2, size=ROWS)
     velocity = obs[:, 1] + 0.1 * (2 * action - 1)
@@ -66,13 +65,14 @@ def network(weights: list[tuple[jax.Array, jax.Array]], obs: jax.Array) -> jax.A
 
 
 @jax.jit
-def update(weights: Any, still: Any, obs: Any, action: Any, reward: Any, next_obs: Any,
-           terminated: Any) -> tuple[Any, jax.Array]:  # fmt: skip
+def update(weights: Any, still: Any, batch: dict[str, jax.Array]) -> tuple[Any, jax.Array]:
     """One step of gradient descent; the new weights and the loss."""
-    target = reward + GAMMA * ~terminated * network(still, next_obs).max(axis=1)
+    value = network(still, batch["next_obs"]).max(axis=1)
+    target = batch["reward"] + GAMMA * ~batch["terminated"] * value
 
     def loss_of(weights: Any) -> jax.Array:
-        chosen = jnp.take_along_axis(network(weights, obs), action[:, None], axis=1)[:, 0]
+        q = network(weights, batch["obs"])
+        chosen = jnp.take_along_axis(q, batch["action"][:, None], axis=1)[:, 0]
         return jnp.mean((chosen - target) ** 2)
 
     loss, gradient = jax.value_and_grad(loss_of)(weights)
@@ -87,8 +87,8 @@ def train(buffer: cpreplay.StoreReplay, steps: int = STEPS) -> list[float]:
     losses = []
     for _ in range(steps):
         batch = buffer.sample(BATCH, out=fixed).map(jnp.from_dlpack)
-        weights, loss = update(weights, still, batch.obs, batch.action, batch.reward,
-                               batch.next_obs, batch.terminated)  # fmt: skip
+        # A jitted function takes arrays in a dict, as it does not know the class Batch.
+        weights, loss = update(weights, still, {name: batch[name] for name in COLUMNS})
         # `update` returns before it has run. The next sample overwrites the very arrays it reads,
         # so it must have finished. (With fresh arrays, `buffer.sample(BATCH)`, no wait is needed.)
         jax.block_until_ready(weights)
@@ -138,12 +138,12 @@ def show_traps(buffer: cpreplay.StoreReplay) -> None:
     kept = buffer.sample(BATCH, out=fixed).map(jnp.from_dlpack).reward
     copied = jnp.array(kept).block_until_ready()
     buffer.sample(BATCH, out=fixed)
-    print(f"a JAX array over a fixed batch changed with the next sample: "
-          f"{not bool((kept == copied).all())}")  # fmt: skip
+    changed = not bool((kept == copied).all())
+    print(f"a JAX array over a fixed batch changed with the next sample: {changed}")
 
     # Dispatch is asynchronous: a call returns while its inputs are still being read.
-    print(f"sums that came out wrong: {wrong_sums(buffer, wait=False)} of 20 without waiting, "
-          f"{wrong_sums(buffer, wait=True)} of 20 after block_until_ready")  # fmt: skip
+    early, waited = wrong_sums(buffer, wait=False), wrong_sums(buffer, wait=True)
+    print(f"wrong sums, of 20: {early} without waiting, {waited} after block_until_ready")
 
     # `buffer.column` is a read-only view of the ring, and JAX takes no read-only memory.
     try:
@@ -160,7 +160,8 @@ def main() -> None:
     losses = train(buffer)
     for step in range(0, STEPS, 50):
         print(f"step {step:3}: loss {losses[step]:.4f}")
-    print(f"mean loss: first 20 steps {np.mean(losses[:20]):.4f}, last 20 steps {np.mean(losses[-20:]):.4f}")
+    first, last = np.mean(losses[:20]), np.mean(losses[-20:])
+    print(f"mean loss: first 20 steps {first:.4f}, last 20 steps {last:.4f}")
 
 
 if __name__ == "__main__":

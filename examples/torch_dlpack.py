@@ -3,9 +3,9 @@
     pip install cpreplay torch
     python examples/torch_dlpack.py
 
-`batch.map(torch.from_dlpack)` turns every array of a minibatch into a tensor over the same memory; the
-addresses printed first show it. The training is one round of fitted Q iteration: the network that
-gives the targets stands still, so this is a regression and its loss has to fall.
+`batch.map(torch.from_dlpack)` turns every array of a minibatch into a tensor over the same memory;
+the addresses printed first show it. The training is one round of fitted Q iteration: the network
+that gives the targets stands still, so this is a regression and its loss has to fall.
 
 `show_traps` runs the mistakes that are easy to make with shared memory, so that you can see each.
 """
@@ -27,7 +27,7 @@ ROWS, BATCH, STEPS, GAMMA = 20_000, 256, 300, 0.9
 
 
 def fill(buffer: cpreplay.StoreReplay, rng: np.random.Generator) -> None:
-    """Store random steps of a point on a line, pushed left (0) or right (1), that may not leave it."""
+    """Store random steps of a point that is pushed left (0) or right (1) and may not pass 1."""
     obs = rng.uniform(-1.0, 1.0, (ROWS, 2)).astype(np.float32)  # position and velocity
     action = rng.integers(2, size=ROWS)
     velocity = obs[:, 1] + 0.1 * (2 * action - 1)
@@ -43,15 +43,13 @@ def print_addresses(buffer: cpreplay.StoreReplay) -> None:
     tensors = arrays.map(torch.from_dlpack)
     for name in ("obs", "action", "reward", "next_obs", "terminated", "indices"):
         array, tensor = arrays[name], tensors[name]
-        assert tensor.data_ptr() == array.ctypes.data
-        print(f"{name:10} {tensor.dtype!s:13} numpy {array.ctypes.data:#x} torch {tensor.data_ptr():#x}")
+        numpy_at, torch_at = array.ctypes.data, tensor.data_ptr()
+        how = "shared" if torch_at == numpy_at else "copied"
+        print(f"{name:10} {tensor.dtype!s:13} numpy {numpy_at:#x} torch {torch_at:#x} {how}")
 
 
 def make_network() -> torch.nn.Module:
-    return torch.nn.Sequential(
-        torch.nn.Linear(2, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64), torch.nn.ReLU(),
-        torch.nn.Linear(64, 2),
-    )  # fmt: skip
+    return torch.nn.Sequential(torch.nn.Linear(2, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
 
 
 def train(buffer: cpreplay.StoreReplay, steps: int = STEPS) -> list[float]:
@@ -82,8 +80,8 @@ def show_traps(buffer: cpreplay.StoreReplay) -> None:
         _ = 1 - batch.terminated
     except RuntimeError as error:
         print(f"1 - terminated raises: {str(error).splitlines()[0]}")
-    print(f"~terminated and 1 - terminated.float() agree: "
-          f"{torch.equal((~batch.terminated).float(), 1 - batch.terminated.float())}")  # fmt: skip
+    same = torch.equal((~batch.terminated).float(), 1 - batch.terminated.float())
+    print(f"~terminated and 1 - terminated.float() agree: {same}")
 
     # A fixed batch is filled anew by the next sample, and so is every tensor over it. Whoever keeps
     # one (a list of minibatches, a logged loss input) has to `.clone()` it.
@@ -91,7 +89,8 @@ def show_traps(buffer: cpreplay.StoreReplay) -> None:
     kept = buffer.sample(BATCH, out=fixed).map(torch.from_dlpack).reward
     cloned = kept.clone()
     buffer.sample(BATCH, out=fixed)
-    print(f"a tensor over a fixed batch changed with the next sample: {not torch.equal(kept, cloned)}")
+    changed = not torch.equal(kept, cloned)
+    print(f"a tensor over a fixed batch changed with the next sample: {changed}")
 
     # Autograd keeps inputs for `backward`. NumPy fills them without PyTorch noticing (an in-place
     # operation of PyTorch's own would raise), so a sample between loss and `backward` gives a
@@ -102,15 +101,14 @@ def show_traps(buffer: cpreplay.StoreReplay) -> None:
     loss = (obs @ weight).mean()
     buffer.sample(BATCH, out=fixed)
     loss.backward()
-    print(f"the gradient is wrong after a sample before backward: "
-          f"{not torch.allclose(weight.grad, right)}")  # fmt: skip
+    wrong = not torch.allclose(weight.grad, right)
+    print(f"the gradient is wrong after a sample before backward: {wrong}")
 
     # `buffer.column` is a read-only view of the ring. PyTorch has no read-only tensors and drops
     # the flag: writing to this one would change what the buffer holds.
     view = buffer.column("obs")
-    tensor = torch.from_dlpack(view)
-    print(f"torch.from_dlpack(column) shares the ring: {tensor.data_ptr() == view.ctypes.data}, "
-          f"read-only: {not view.flags.writeable} in NumPy, but not in PyTorch")  # fmt: skip
+    shared = torch.from_dlpack(view).data_ptr() == view.ctypes.data
+    print(f"a column is read-only: {not view.flags.writeable}; PyTorch shares it: {shared}")
 
 
 def main() -> None:
@@ -122,7 +120,8 @@ def main() -> None:
     losses = train(buffer)
     for step in range(0, STEPS, 50):
         print(f"step {step:3}: loss {losses[step]:.4f}")
-    print(f"mean loss: first 20 steps {np.mean(losses[:20]):.4f}, last 20 steps {np.mean(losses[-20:]):.4f}")
+    first, last = np.mean(losses[:20]), np.mean(losses[-20:])
+    print(f"mean loss: first 20 steps {first:.4f}, last 20 steps {last:.4f}")
 
 
 if __name__ == "__main__":

@@ -98,6 +98,7 @@ OBSERVATIONS = {
     "memoryview": memoryview(np.array([1, 2, 3], np.float32)),
     "strided memoryview": memoryview(np.array([1, 0, 2, 0, 3], np.float32))[::2],
     "bytearray": bytearray([1, 2, 3]),
+    "bytes": bytes([1, 2, 3]),
     "DLPack": Shared(np.array([1, 2, 3], np.float32)),
     "DLPack of float64": Shared(np.array([1, 2, 3], np.float64)),
     "DLPack, strided": Shared(np.array([1, 0, 2, 0, 3], np.float32)[::2]),
@@ -239,7 +240,7 @@ def test_what_is_no_number_is_refused(value: Any, backend: Backend) -> None:
 )
 def test_a_float_does_not_go_into_an_integer_column(value: Any, backend: Backend) -> None:
     buffer = backend.buffer(3, (), 4, action_dtype="int64")
-    with refused(backend, buffer, DTypeError, "action", "a column of int64", "cast it yourself"):
+    with refused(backend, buffer, DTypeError, "action", "a column of int64", "cast it"):
         store(buffer, action=value)
 
 
@@ -397,7 +398,7 @@ def test_a_float64_is_rounded_to_the_nearest_float32_or_refused(value: float) ->
 def test_another_shape_is_refused_and_never_broadcast(value: Any, backend: Backend) -> None:
     buffer = backend.buffer(3, 2, 4)
     got = f"shape {np.shape(getattr(value, '_values', value))}"
-    with refused(backend, buffer, ShapeError, "next_obs", got, "shape (3,) is wanted"):
+    with refused(backend, buffer, ShapeError, "next_obs", got, "(3,) is wanted"):
         store(buffer, next_obs=value)
 
 
@@ -406,7 +407,7 @@ def test_another_shape_is_refused_and_never_broadcast(value: Any, backend: Backe
 )
 def test_a_batch_of_another_shape_is_refused(value: Any, backend: Backend) -> None:
     buffer = backend.buffer(3, 2, 4)
-    parts = ("next_obs", f"shape {value.shape}", "shape (3, 3) is wanted", "3 rows of shape (3,)")
+    parts = ("next_obs", f"shape {value.shape}", "(3, 3) is wanted")
     with refused(backend, buffer, ShapeError, *parts):
         store_batch(buffer, 3, next_obs=value)
     if backend.is_device:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,7 +27,7 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_the_sources_lie_beside_the_package() -> None:
-    assert kernels.FOLDER == Path(kernels.__file__).resolve().parents[1] / "cuda_src"
+    assert Path(kernels.__file__).resolve().parents[1] / "cuda_src" == kernels.FOLDER
     assert SOURCES
     assert HEADERS
 
@@ -123,8 +122,9 @@ def test_an_edited_header_changes_the_text_that_the_kernel_cache_is_keyed_by(cop
     before = kernels.source("draws.cu")
     (copied / "philox.cuh").write_text((copied / "philox.cuh").read_text() + "// edited\n")
     kernels._text.cache_clear()
-    assert kernels.source("draws.cu") == before + "" or "// edited" in kernels.source("draws.cu")
-    assert kernels.source("draws.cu") != before
+    after = kernels.source("draws.cu")
+    assert "// edited" in after
+    assert after.replace("// edited\n", "") == before
 
 
 def test_a_source_that_is_missing_is_named() -> None:
@@ -137,7 +137,7 @@ def test_every_kernel_is_made_of_its_source_with_the_same_options() -> None:
 
     class Recorder:
         @staticmethod
-        def RawKernel(code: str, name: str, options: tuple[str, ...]) -> str:  # noqa: N802
+        def RawKernel(code: str, name: str, options: tuple[str, ...]) -> str:
             made[name] = (code, options)
             return f"kernel {name}"
 
@@ -149,7 +149,7 @@ def test_every_kernel_is_made_of_its_source_with_the_same_options() -> None:
     assert "-fmad=false" in kernels.OPTIONS  # one rounding per operation, as on the host
 
 
-HEAVY = ("cupy", "torch", "jax", "gymnasium", "tensorflow", "pickle5", "matplotlib", "cuda_src")
+HEAVY = ("cupy", "torch", "jax", "gymnasium", "tensorflow", "matplotlib")
 
 
 @pytest.mark.parametrize(
@@ -171,8 +171,3 @@ def test_neither_cupy_nor_a_framework_is_imported_by_itself(use: str) -> None:
         cwd=Path(kernels.__file__).parents[1],
     )
     assert result.stdout.strip() == "[]"
-
-
-def test_kernels_of_any_name_are_in_the_table(device: Any) -> None:
-    loaded = kernels.load(device.cupy)
-    assert sorted(loaded) == sorted(name for names in kernels.KERNELS.values() for name in names)

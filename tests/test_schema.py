@@ -163,7 +163,7 @@ def test_a_shape_that_is_none_is_refused(name: str, shape: Any) -> None:
         make_columns(*shapes, extra_columns=extra)
     message = str(caught.value)
     assert f"{name}_shape={shape!r}" in message
-    assert "ints of at least 1" in message
+    assert "at least 1" in message
 
 
 @pytest.mark.parametrize(
@@ -211,6 +211,26 @@ def test_a_row_is_measured_as_it_is_stored() -> None:
         make_columns(2**30 + 1, obs_store_dtype="uint8")
     with pytest.raises(ConfigurationError):  # no overflow of the product
         make_columns((2**62, 2**62))
+
+
+def test_a_shape_has_at_most_31_axes() -> None:
+    assert make_columns((1,) * 31)[0].shape == (1,) * 31
+    with pytest.raises(ConfigurationError, match="at most 31 ints"):
+        make_columns((1,) * 32)
+
+
+@pytest.mark.parametrize("argument", ["obs_dtype", "action_dtype"])
+def test_none_is_no_dtype_although_numpy_reads_it_as_float64(argument: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{argument}=None"):
+        make_columns(**{argument: None})
+    with pytest.raises(ConfigurationError, match="None"):
+        make_columns(extra_columns={"skill": None})
+
+
+def test_extra_columns_are_a_mapping() -> None:
+    for value in (["skill"], "skill", {"skill"}, 3):
+        with pytest.raises(ConfigurationError, match="extra_columns"):
+            make_columns(extra_columns=value)
 
 
 @pytest.mark.parametrize(

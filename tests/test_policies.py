@@ -1,0 +1,268 @@
+"""What each index policy refuses, and which of them go together."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cpreplay
+from cpreplay.errors import ConfigurationError, EmptyBufferError, OrderError, SampleRangeError
+from tests.conftest import Backend
+from tests.refusals import refused
+
+
+def with_rows(backend: Backend, rows: int, capacity: int = 20, **options: Any) -> Any:
+    buffer = backend.buffer((), (), capacity, seed=5, **options)
+    add_rows(buffer, rows)
+    return buffer
+
+
+def add_rows(buffer: Any, rows: int) -> None:
+    zeros = np.zeros(rows, np.float32)
+    buffer.add_batch(zeros, zeros, zeros, zeros, zeros.astype(bool))
+
+
+def drawn(backend: Backend, buffer: Any, batch_size: int = 400) -> list[int]:
+    rows: list[int] = backend.numpy(buffer.sample(batch_size).indices).tolist()
+    return rows
+
+
+# Draws
+
+
+def test_an_empty_buffer_gives_nothing(backend: Backend) -> None:
+    buffer = with_rows(backend, 0)
+    with refused(backend, buffer, EmptyBufferError, "cannot sample 4", "holds none", "add some"):
+        buffer.sample(4)
+    with refused(backend, buffer, EmptyBufferError, "holds none"):
+        buffer.sample(4, buffer.make_batch(4))
+    with refused(backend, buffer, SampleRangeError, "rows [0, 1)", "holds 0 of 20", "add rows"):
+        buffer.sample_range(4, 0, 1)
+    buffer.configure_ere()
+    with refused(backend, buffer, EmptyBufferError, "holds none"):
+        buffer.sample(4)
+
+
+@pytest.mark.parametrize("size", [0, -1, True, False, 1.0, 2.5, "4", None, [4], np.float64(4)])
+def test_a_batch_size_is_an_int_of_at_least_one(size: Any, backend: Backend) -> None:
+    buffer = with_rows(backend, 5)
+    parts = (f"batch_size={size!r}", "an int >= 1")
+    for call in (buffer.sample, buffer.make_batch, lambda size: buffer.sample_range(size, 0, 5)):
+        with refused(backend, buffer, SampleRangeError, *parts):
+            call(size)
+
+
+@pytest.mark.parametrize("size", [np.int64(3), np.uint8(3), 3])
+def test_numpys_ints_are_ints(size: Any, backend: Backend) -> None:
+    buffer = with_rows(backend, 5)
+    assert len(buffer.sample(size)) == 3
+    assert len(buffer.sample_range(size, np.int32(0), np.uint64(5))) == 3
+    assert len(buffer.make_batch(size)) == 3
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi"),
+    [(0, 6), (5, 6), (4, 20), (0, 21), (-1, 3), (-3, -1), (3, 3), (4, 2), (0, 0), (0, 2**70)],
+)
+def test_a_range_outside_the_rows_held_is_refused(lo: int, hi: int, backend: Backend) -> None:
+    buffer = with_rows(backend, 5)
+    parts = (f"rows [{lo}, {hi})", "holds 5 of 20", "ask inside [0, 5)")
+    with refused(backend, buffer, SampleRangeError, *parts):
+        buffer.sample_range(4, lo, hi)
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi"), [(0.0, 3), (0, 3.0), (None, 3), (0, None), (False, True), ("0", 3), (0, [3])]
+)
+def test_the_ends_of_a_range_are_ints(lo: Any, hi: Any, backend: Backend) -> None:
+    buffer = with_rows(backend, 5)
+    with refused(backend, buffer, SampleRangeError, f"[{lo!r}, {hi!r})", "have to be ints"):
+        buffer.sample_range(4, lo, hi)
+
+
+def test_a_range_is_possible_under_every_policy(backend: Backend) -> None:
+    for prepare in (
+        lambda buffer: None,
+        lambda buffer: buffer.configure_ere(eta=0.5),
+        lambda buffer: buffer.pin_demo_prefix(5, batch_size=4),
+    ):
+        buffer = with_rows(backend, 5)
+        prepare(buffer)
+        add_rows(buffer, 5)
+        before = buffer._ops.control()
+        rows = backend.numpy(buffer.sample_range(300, 3, 8).indices).tolist()
+        assert set(rows) == {3, 4, 5, 6, 7}
+        assert buffer._ops.control() == before | {"draws": before["draws"] + 1}
+
+
+# ERE
+
+
+@pytest.mark.parametrize("eta", [0, 0.0, -0.5, 1.0000001, 2, float("nan"), float("inf")])
+def test_eta_is_in_zero_to_one(eta: float, backend: Backend) -> None:
+    buffer = with_rows(backend, 5)
+    with refused(backend, buffer, ConfigurationError, f"eta={eta!r}", "(0, 1]"):
+        buffer.configure_ere(eta=eta)
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 2.0, "3", None, 2**63, 2**70])
+@pytest.mark.parametrize("name", ["c_min", "k_max"])
+def test_the_counts_of_ere_are_ints_of_at_least_one(
+    name: str, value: Any, backend: Backend
+) -> None:
+    buffer = with_rows(backend, 5)
+    with refused(backend, buffer, ConfigurationError, f"{name}={value!r}"):
+        buffer.configure_ere(**{name: value})
+
+
+@pytest.mark.parametrize("eta", ["0.9", None, 1j, [0.9]])
+def test_eta_is_a_number(eta: Any, backend: Backend) -> None:
+    buffer = with_rows(backend, 5)
+    with refused(backend, buffer, ConfigurationError, f"eta={eta!r}"):
+        buffer.configure_ere(eta=eta)
+
+
+@pytest.mark.parametrize("enable", [0.99, "no", 2, None])
+def test_enable_is_a_bool_so_that_eta_cannot_slip_into_its_place(
+    enable: Any, backend: Backend
+) -> None:
+    buffer = with_rows(backend, 5)
+    with refused(backend, buffer, ConfigurationError, f"enable={enable!r}"):
+        buffer.configure_ere(enable)
+
+
+def test_naming_eta_alone_switches_ere_on(backend: Backend) -> None:
+    buffer = with_rows(backend, 20)
+    assert not buffer.stats()["ere"]
+    buffer.configure_ere(eta=0.5)
+    assert buffer.stats()["ere"]
+    drawn(backend, buffer)  # the first window is whole
+    assert set(drawn(backend, buffer)) == set(range(10, 20))
+    buffer.configure_ere(enable=False)
+    assert not buffer.stats()["ere"]
+    assert set(drawn(backend, buffer)) == set(range(20))
+
+
+def test_configuring_anew_makes_the_window_whole(backend: Backend) -> None:
+    buffer = with_rows(backend, 20)
+    buffer.configure_ere(eta=0.5)
+    for _ in range(3):
+        drawn(backend, buffer)
+    buffer.configure_ere(eta=0.5)
+    assert set(drawn(backend, buffer)) == set(range(20))
+
+
+# Pinned demonstrations
+
+
+@pytest.mark.parametrize("n", [0, -1, 4, 6, True, 5.0, "5", None, 2**70])
+def test_the_prefix_is_exactly_what_was_added(n: Any, backend: Backend) -> None:
+    buffer = with_rows(backend, 5)
+    parts = (f"n={n!r}", "5 rows were added", "exactly what was added")
+    with refused(backend, buffer, ConfigurationError, *parts):
+        buffer.pin_demo_prefix(n, batch_size=4)
+
+
+def test_nothing_can_be_pinned_before_anything_was_added(backend: Backend) -> None:
+    buffer = with_rows(backend, 0)
+    with refused(backend, buffer, ConfigurationError, "n=0", "0 rows were added", "at least one"):
+        buffer.pin_demo_prefix(0, batch_size=4)
+
+
+def test_a_prefix_leaves_room_for_a_minibatch(backend: Backend) -> None:
+    buffer = with_rows(backend, 17)
+    parts = ("n=17", "3 of 20", "one minibatch of 4", "larger capacity")
+    with refused(backend, buffer, ConfigurationError, *parts):
+        buffer.pin_demo_prefix(17, batch_size=4)
+    buffer.pin_demo_prefix(17, batch_size=3)
+    assert buffer.demo_count == 17
+
+
+@pytest.mark.parametrize("rows", [20, 21, 45])
+def test_a_full_or_wrapped_ring_cannot_be_pinned(rows: int, backend: Backend) -> None:
+    buffer = with_rows(backend, rows)
+    with refused(backend, buffer, ConfigurationError, f"n={rows}", "none of the 20 rows"):
+        buffer.pin_demo_prefix(rows, batch_size=1)
+    with refused(backend, buffer, ConfigurationError, "n=19", f"{rows} rows were added"):
+        buffer.pin_demo_prefix(19, batch_size=1)
+
+
+@pytest.mark.parametrize("batch_size", [0, -3, True, 2.0, "4"])
+def test_the_batch_size_of_a_pin_is_a_count(batch_size: Any, backend: Backend) -> None:
+    buffer = with_rows(backend, 5)
+    with refused(backend, buffer, ConfigurationError, f"batch_size={batch_size!r}", "int >= 1"):
+        buffer.pin_demo_prefix(5, batch_size=batch_size)
+
+
+def test_a_second_pin_is_refused(backend: Backend) -> None:
+    buffer = with_rows(backend, 5)
+    buffer.pin_demo_prefix(5, batch_size=4)
+    add_rows(buffer, 2)
+    for n in (5, 7):
+        with refused(backend, buffer, OrderError, "5 rows are pinned already", "for good"):
+            buffer.pin_demo_prefix(n, batch_size=4)
+
+
+def test_a_batch_larger_than_the_online_rows_is_refused_later(backend: Backend) -> None:
+    buffer = with_rows(backend, 15)
+    buffer.pin_demo_prefix(15, batch_size=4)
+    add_rows(buffer, 5)
+    assert len(buffer.sample(5)) == 5  # there is room for five
+    with refused(backend, buffer, SampleRangeError, "cannot sample 6", "5 online rows", "capacity"):
+        buffer.sample(6)
+
+
+def test_the_device_has_to_know_the_batch_size_of_a_pin(device: Backend) -> None:
+    buffer = with_rows(device, 5)
+    with refused(device, buffer, ConfigurationError, "batch_size is required on the device"):
+        buffer.pin_demo_prefix(5)
+    assert cpreplay.StoreReplayGpu.pin_demo_prefix.__doc__
+
+
+def test_the_host_may_leave_the_batch_size_out_and_then_draws_any() -> None:
+    backend = Backend("host")
+    buffer = with_rows(backend, 19)
+    buffer.pin_demo_prefix(19)
+    add_rows(buffer, 1)
+    assert len(buffer.sample(50)) == 50
+
+
+def test_half_of_each_batch_is_from_the_prefix(backend: Backend) -> None:
+    buffer = with_rows(backend, 5)
+    buffer.pin_demo_prefix(5, batch_size=15)
+    assert set(drawn(backend, buffer, 15)) <= set(range(5))  # there are no other rows yet
+    add_rows(buffer, 31)  # twice round and one more
+    assert (len(buffer), buffer.head) == (20, 6)
+    for size in (15, 14, 1):
+        rows = drawn(backend, buffer, size)
+        assert all(row < 5 for row in rows[: size // 2])
+        assert all(5 <= row < 20 for row in rows[size // 2 :])
+
+
+# Together
+
+
+def test_ere_is_refused_on_a_pinned_buffer(backend: Backend) -> None:
+    buffer = with_rows(backend, 5)
+    buffer.pin_demo_prefix(5, batch_size=4)
+    for options in ({}, {"enable": False}, {"eta": 0.5}):
+        with refused(
+            backend, buffer, OrderError, "5 demonstrations are pinned", "without a prefix"
+        ):
+            buffer.configure_ere(**options)
+
+
+def test_a_prefix_is_refused_under_ere_until_ere_is_off(backend: Backend) -> None:
+    buffer = with_rows(backend, 5)
+    buffer.configure_ere()
+    with refused(backend, buffer, OrderError, "ERE is on", "configure_ere(enable=False)"):
+        buffer.pin_demo_prefix(5, batch_size=4)
+    buffer.configure_ere(enable=False)
+    buffer.pin_demo_prefix(5, batch_size=4)
+    assert buffer.demo_count == 5
+
+
+def test_prioritized_draws_are_refused_at_construction(backend: Backend) -> None:
+    with pytest.raises(ConfigurationError, match="prioritized=True"):
+        backend.buffer(3, 2, 8, prioritized=True)
+    assert not backend.buffer(3, 2, 8, prioritized=False).prioritized
