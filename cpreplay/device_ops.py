@@ -16,7 +16,7 @@ from cpreplay.batch import Batch
 from cpreplay.control import CONTROL, new_control
 from cpreplay.errors import CaptureError, ConfigurationError, DeviceUnavailableError
 from cpreplay.inputs import ANY_ROWS, MASK, check_shape, host_array, refuse_dtype
-from cpreplay.numbers import is_int
+from cpreplay.integers import is_int
 from cpreplay.schema import MAX_COLUMNS, Column, Layout
 
 # DLPack's numbers for memory that CUDA kernels can read (CUDA, CUDA managed).
@@ -37,6 +37,7 @@ _COLUMN = np.dtype(
     ]
 )
 _COLUMNS = np.dtype([("count", "<i8"), ("at", _COLUMN, MAX_COLUMNS)])
+_LAST_INVALID = np.dtype("uint64")
 _BATCH = np.dtype([("at", "<u8", MAX_COLUMNS)])
 
 
@@ -93,6 +94,11 @@ def device_number(cupy: Any, device: Any) -> int:
     return int(device)
 
 
+def device_row_nbytes(layout: Layout) -> int:
+    """Bytes that one transition takes on a card."""
+    return layout.row_nbytes + (_LAST_INVALID.itemsize if layout.quantizes else 0)
+
+
 class DeviceOps:
     """Rows and draws of one buffer in the memory of one card."""
 
@@ -107,9 +113,8 @@ class DeviceOps:
         self._control.set(new_control(capacity, key).view(np.uint8))
         self._capacity = capacity
         self._arrays = [cupy.zeros((capacity, stride), np.uint8) for stride in layout.strides]
-        quantizes = any(column.quantized for column in layout.columns)
         # Which write of each row had to be clamped last; see store_codes in rows.cu.
-        self._last_invalid = cupy.zeros(capacity if quantizes else 1, np.uint64)
+        self._last_invalid = cupy.zeros(capacity if layout.quantizes else 1, _LAST_INVALID)
         self._table = np.zeros(1, _COLUMNS)
         self._table["count"] = len(layout.columns)
         for number, (column, place) in enumerate(zip(layout.columns, layout.places, strict=True)):

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from cpreplay.errors import ConfigurationError, EmptyBufferError, OrderError, SampleRangeError
-from cpreplay.numbers import is_count, is_int
+from cpreplay.integers import is_count, is_int
 
 
 @attrs.define

@@ -14,7 +14,13 @@ from numpy.typing import DTypeLike
 
 from cpreplay.batch import Batch
 from cpreplay.control import ring_head, ring_size
-from cpreplay.device_ops import DeviceOps, device_memory, device_number, import_cupy
+from cpreplay.device_ops import (
+    DeviceOps,
+    device_memory,
+    device_number,
+    device_row_nbytes,
+    import_cupy,
+)
 from cpreplay.errors import (
     ColumnNameError,
     ConfigurationError,
@@ -23,8 +29,8 @@ from cpreplay.errors import (
     ShapeError,
 )
 from cpreplay.host_ops import HostOps, word_source
+from cpreplay.integers import is_count, is_int
 from cpreplay.memory import format_bytes, host_memory
-from cpreplay.numbers import is_count, is_int
 from cpreplay.ops import Ops
 from cpreplay.philox import splitmix64
 from cpreplay.policies import Policy, check_batch_size, check_range
@@ -570,7 +576,8 @@ class StoreReplay(_Replay):
         def make_ops(layout: Layout, capacity: int, seed: int) -> Ops:
             words = word_source(seed, rng)
             if check_memory:
-                _check_memory(layout, capacity, host_memory(), "this machine or control group")
+                row = layout.row_nbytes
+                _check_memory(row, capacity, host_memory(), "this machine or control group")
             return HostOps(layout, capacity, words, splitmix64(seed))
 
         super().__init__(
@@ -640,7 +647,8 @@ class StoreReplayGpu(_Replay):
             cupy = import_cupy()
             with cupy.cuda.Device(device_number(cupy, device)):
                 if check_memory:
-                    _check_memory(layout, capacity, device_memory(cupy), "the card")
+                    row = device_row_nbytes(layout)
+                    _check_memory(row, capacity, device_memory(cupy), "the card")
                 return DeviceOps(cupy, layout, capacity, splitmix64(seed))
 
         super().__init__(
@@ -675,11 +683,11 @@ def _checked_seed(seed: Any) -> int:
     raise ConfigurationError(f"seed={seed!r} has to be an int in [0, 2**64)")
 
 
-def _check_memory(layout: Layout, capacity: int, available: int | None, where: str) -> None:
-    needed = layout.row_nbytes * capacity
+def _check_memory(row_nbytes: int, capacity: int, available: int | None, where: str) -> None:
+    needed = row_nbytes * capacity
     if available is not None and needed > available:
         raise MemoryLimitError(
-            f"capacity={capacity:,} needs {format_bytes(needed)} for rows of {layout.row_nbytes:,} "
+            f"capacity={capacity:,} needs {format_bytes(needed)} for rows of {row_nbytes:,} "
             f"bytes, and {where} has {format_bytes(available)}; lower the capacity, store uint8, "
             "or override with check_memory=False"
         )

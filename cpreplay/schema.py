@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from cpreplay.errors import ConfigurationError
-from cpreplay.numbers import is_count
+from cpreplay.integers import is_count
 
 TRANSITION = ("obs", "action", "reward", "next_obs", "terminated")
 
@@ -86,6 +86,11 @@ class Layout:
     def names(self) -> tuple[str, ...]:
         """The columns' names, in order."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def quantizes(self) -> bool:
+        """Whether any column is stored as codes."""
+        return any(column.quantized for column in self.columns)
 
     @property
     def row_nbytes(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from cpreplay.batch import Batch
 from cpreplay.errors import ColumnNameError, ConfigurationError, OrderError
-from cpreplay.numbers import is_int
+from cpreplay.integers import is_int
 from cpreplay.policies import check_batch_size
 from cpreplay.replay import StoreReplay, StoreReplayGpu
 

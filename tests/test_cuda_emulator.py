@@ -64,7 +64,7 @@ PLANTED = [
     ("lane_not_in_mask", lambda: (1, 64, (out(),)), "the caller is not in the mask 7fffffff"),
     ("spin", lambda: (2, 64, (out(1),)), "step limit|race"),
     ("endless_loop", lambda: (1, 64, (out(),)), "step limit"),
-    ("endless_arithmetic", lambda: (1, 64, (out(),)), "step limit"),
+    ("endless_arithmetic", lambda: (1, 64, (out(), np.uint32(4))), "step limit"),
     ("misaligned_float4", lambda: (1, 64, (floats(), floats().data)), "type_mismatch|misaligned"),
     ("uninitialised_shared", lambda: (1, 64, (out(),)), "uninitialised read of shared memory"),
     ("other_blocks_output", lambda: (2, 64, (out(), out())), "race: .* of int32"),

@@ -216,6 +216,29 @@ def test_an_array_that_numpy_cannot_take_is_refused_with_its_reason() -> None:
         store(buffer, obs=Broken([1, 2, 3]))
 
 
+def test_a_sequence_of_arrays_that_numpy_cannot_read_is_refused() -> None:
+    class Implicit:
+        def __array__(self, *arguments: Any, **options: Any) -> Any:
+            raise TypeError("implicit conversion is not allowed")
+
+    backend = Backend("host")
+    buffer = backend.buffer(3, 2, 4)
+    with refused(backend, buffer, DTypeError, "obs", "implicit conversion is not allowed"):
+        store_batch(buffer, 2, obs=[Implicit(), Implicit()])
+
+
+def test_a_masked_array_is_refused_since_its_mask_would_be_lost(backend: Backend) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    with refused(backend, buffer, DTypeError, "obs", "mask", "fill it"):
+        store(buffer, obs=np.ma.masked_array([1.0, 2, 3], mask=[False, True, False]))
+
+
+def test_other_kinds_of_ndarray_are_taken_as_the_arrays_they_are(backend: Backend) -> None:
+    buffer = backend.buffer((1, 3), 2, 4)
+    store(buffer, obs=np.asarray([[1, 2, 3]]).view(np.recarray), next_obs=np.zeros((1, 3)))
+    assert backend.numpy(buffer.column("obs"))[0].tolist() == [[1, 2, 3]]
+
+
 # Dtypes
 
 
@@ -318,6 +341,14 @@ def test_an_integer_that_goes_in_comes_back_the_same(number: int) -> None:
         else:
             with pytest.raises(ColumnValueError):
                 host_array(number, column(dtype=dtype), None)
+
+
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**30])
+def test_an_integer_of_more_than_64_bits_is_refused_as_such(number: int, backend: Backend) -> None:
+    buffer = backend.buffer(3, (), 4, action_dtype="int64")
+    for wide in ({"action": number}, {"reward": number}, {"obs": [0, number, 1]}):
+        with refused(backend, buffer, ColumnValueError, str(number), "64 bits"):
+            store(buffer, **({"action": 0} | wide))
 
 
 # Floats
@@ -425,7 +456,7 @@ def test_columns_of_unequal_lengths_are_refused(name: str, backend: Backend) -> 
 
 def test_a_single_number_is_no_batch(backend: Backend) -> None:
     buffer = backend.buffer((), 2, 4)
-    with refused(backend, buffer, ShapeError, "obs", "first axis over transitions"):
+    with refused(backend, buffer, ShapeError, "obs", "shape ()", "(N,) is wanted"):
         store_batch(buffer, 1, obs=3.0, next_obs=[3.0])
 
 

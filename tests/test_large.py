@@ -1,4 +1,4 @@
-"""Addresses are 64-bit: buffers of more than 2**32 bytes, in memory that exists where it is touched."""
+"""Addresses are 64-bit: buffers of more than 2**32 bytes, in memory that exists where touched."""
 
 import numpy as np
 

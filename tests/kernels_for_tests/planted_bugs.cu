@@ -149,15 +149,15 @@ extern "C" __global__ void endless_loop_fixed(int* out) {
     for (unsigned i = 0; i < 7; i += 2) out[threadIdx.x] = i;
 }
 
-extern "C" __global__ void endless_arithmetic(int* out) {
+extern "C" __global__ void endless_arithmetic(int* out, unsigned n) {
     unsigned x = threadIdx.x;
-    do x = x * 5 + 2; while (x % 4 != 7);
+    do x = x * 5 + 1; while (x % n != 7);
     out[threadIdx.x] = x;
 }
 
-extern "C" __global__ void endless_arithmetic_fixed(int* out) {
+extern "C" __global__ void endless_arithmetic_fixed(int* out, unsigned n) {
     unsigned x = threadIdx.x;
-    do x = x * 5 + 1; while (x % 4 != 3);
+    do x = x * 5 + 1; while (x % n != 3);
     out[threadIdx.x] = x;
 }
 

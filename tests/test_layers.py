@@ -1,0 +1,106 @@
+"""Who may import whom: a module of cpreplay imports only from lower layers."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import cpreplay
+
+LAYERS = {
+    "errors": 0,
+    "memory": 1,
+    "schema": 1,
+    "control": 1,
+    "philox": 1,
+    "batch": 2,
+    "inputs": 2,
+    "ops": 3,
+    "host_ops": 4,
+    "kernels": 4,
+    "device_ops": 5,
+    "policies": 6,
+    "replay": 7,
+    "steps": 8,
+    "__init__": 9,
+    "__main__": 10,
+}
+
+# From outside, what each layer may use beside the standard library.
+THIRD_PARTY = {"numpy", "attrs", "zstandard"}
+
+PACKAGE = Path(cpreplay.__file__).parent
+MODULES = sorted(
+    path.relative_to(PACKAGE).with_suffix("").as_posix() for path in PACKAGE.rglob("*.py")
+)
+
+
+def imports_of(module: str) -> set[str]:
+    """Full names of everything that a module imports, wherever in it."""
+    tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: imports are absolute"
+            source = node.module or ""
+            names |= {f"{source}.{alias.name}" for alias in node.names}
+    return names
+
+
+def own_modules(module: str) -> set[str]:
+    """The modules of cpreplay that one imports."""
+    own = {name for name in imports_of(module) if name.split(".")[0] == "cpreplay"}
+    found = set()
+    for name in own:
+        parts = name.split(".")[1:]
+        found.add(parts[0] if parts and parts[0] in LAYERS else "__init__")
+    return found
+
+
+def test_every_module_has_a_layer() -> None:
+    assert sorted(LAYERS) == MODULES
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_from_lower_layers_alone(module: str) -> None:
+    for other in own_modules(module):
+        assert LAYERS[other] < LAYERS[module], f"{module} imports {other}"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_core_needs_three_packages_and_no_more(module: str) -> None:
+    import sys
+
+    top = {name.split(".")[0] for name in imports_of(module)}
+    assert top - sys.stdlib_module_names - THIRD_PARTY <= {"cpreplay"}
+    assert not top & {"pickle", "dill", "cloudpickle", "marshal", "shelve", "cupy"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_only_the_device_modules_name_cupys_module(module: str) -> None:
+    tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    strings = {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    imports = (
+        "import_module"
+        in {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} | names
+    )
+    assert not imports or module == "device_ops"
+    assert "cupy" not in strings or module in ("device_ops", "kernels", "__main__")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nothing_is_evaluated_that_came_as_text(module: str) -> None:
+    tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
+    called = {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert not called & {"eval", "exec", "compile", "__import__"}
