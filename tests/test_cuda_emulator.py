@@ -87,3 +87,387 @@ def test_a_planted_bug_is_reported_under_every_seed(name, launch, report, seed):
 @pytest.mark.parametrize(("name", "launch", "report"), PLANTED, ids=PLANTED_IDS)
 def test_the_correct_twin_of_a_planted_bug_is_not_reported(name, launch, report, seed):
     kernel(f"{name}_fixed", seed=seed)(*launch())
+
+
+# ---- memory: bounds, races and initialisation, byte by byte
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_threads_that_write_different_bytes_of_one_word_do_not_race(seed):
+    x = cp.empty(1001, np.uint8)
+    kernel("write_bytes", "memory.cu", seed=seed)(2, 64, (x, i32(1001)))
+    assert (x.get() == np.arange(1001).astype(np.uint8)).all()
+
+
+@pytest.mark.parametrize("piece", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("dtype", ["u1", "f4", "f8"])
+def test_bytes_may_be_written_at_any_width_whatever_the_arrays_dtype(piece, dtype):
+    # rows of 24 bytes are no multiple of 16: neighbours share 16-byte words, not bytes
+    stride = 48 if piece == 16 else 24
+    x = cp.empty(40 * stride // np.dtype(dtype).itemsize, dtype)
+    kernel("write_rows", "memory.cu")(1, 64, (x.data, i32(40), i32(stride), i32(piece)))
+    rows = x.get().view(np.uint8).reshape(40, stride)
+    assert (rows[:, 0] == np.arange(40)).all()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_word_that_overlaps_another_threads_byte_races_with_it(seed):
+    x = cp.zeros(64, np.uint8)
+    with pytest.raises(emu.EmuError, match=r"race: write of uint8\[64\] at byte [1-3]"):
+        kernel("write_bytes_then_word", "memory.cu", seed=seed)(1, 64, (x,))
+    kernel("write_bytes_then_word_fixed", "memory.cu", seed=seed)(1, 64, (x,))
+    with pytest.raises(emu.EmuError, match="race: write of .* at byte 7"):
+        kernel("overlapping_widths", "memory.cu", seed=seed)(1, 64, (x,))
+
+
+def test_reading_memory_that_nobody_wrote_is_reported_with_its_byte():
+    run = kernel("copy", "memory.cu")
+    x = cp.empty(8, i32)
+    x[:5] = i32(1)
+    run(1, 4, (x, out(8), i32(5)))
+    with pytest.raises(emu.EmuError, match=r"uninitialised read of int32\[8\]: 4 bytes at byte (20|24|28)"):
+        run(1, 4, (x, out(8), i32(8)))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.set(np.ones(64, i32)),
+        lambda x: x.fill(3),
+        lambda x: x.__setitem__(slice(None), cp.ones(64, i32)),
+        lambda x: kernel("store", "memory.cu")(1, 64, (x, i32(1))),
+        lambda x: [x[i::2].fill(i) for i in range(2)],
+        lambda x: x.reshape(8, 8)[:, 3:].fill(1) or x.reshape(8, 8)[:, :3].fill(1),
+    ],
+    ids=["set", "fill", "copy", "kernel", "strided fill", "columns"],
+)
+def test_every_way_to_write_an_array_counts_as_writing(write):
+    x = cp.empty(64, i32)
+    write(x)
+    kernel("copy", "memory.cu")(1, 64, (x, out(64), i32(64)))
+
+
+def test_a_partly_written_word_is_not_written():
+    x = cp.zeros(2, i32).view(np.uint8)
+    y = cp.empty(2, i32).view(np.uint8)
+    y[:7] = x[:7]
+    with pytest.raises(emu.EmuError, match="uninitialised .* 4 bytes at byte 4"):
+        kernel("copy", "memory.cu")(1, 1, (y.view(i32), out(2), i32(2)))
+
+
+def test_memory_is_uninitialised_again_when_it_is_reused():
+    x = cp.zeros(64, i32)
+    where = x.data.ptr
+    del x
+    x = cp.empty(64, i32)
+    assert x.data.ptr == where
+    with pytest.raises(emu.EmuError, match="uninitialised"):
+        kernel("copy", "memory.cu")(1, 64, (x, out(64), i32(64)))
+    assert (x.get() == -1).all()  # and poisoned
+
+
+def resident_bytes():
+    text = pathlib.Path("/proc/self/statm").read_text()
+    return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("make", [cp.empty, cp.zeros])
+def test_an_array_of_gigabytes_takes_only_the_pages_that_are_used(make):
+    width, rows = 1 << 16, 30_000  # 7.9 GB of float32
+    before = resident_bytes()
+    x = make((rows, width), f32)
+    assert x.nbytes > 7 << 30
+    where = cp.asarray(np.array([3, 17_000, 29_999], i64))
+    first = cp.zeros(3, f32)
+    if make is cp.empty:
+        kernel("write_rows_at", "memory.cu")(1, 32, (x, where, i32(3), i64(width)))
+    kernel("touch_rows", "memory.cu")(1, 32, (x, where, i32(3), i64(width), first))
+    assert (first.get() == (7 if make is cp.empty else 0)).all()
+    assert x[29_999, 0].get() == 7
+    if make is cp.zeros:
+        assert x[29_998, 5].get() == 0
+    else:
+        with pytest.raises(emu.EmuError, match="uninitialised"):
+            kernel("touch_rows", "memory.cu")(1, 32, (x, where - 1, i32(3), i64(width), first))
+    assert resident_bytes() - before < 64 << 20
+
+
+def test_an_address_computed_in_32_bits_is_caught_on_a_large_array():
+    width, rows = 1 << 16, 70_000
+    x = cp.zeros((rows, width), f32)
+    where = cp.asarray(np.array([65_536 + 5, 5], i64))
+    with pytest.raises(emu.EmuError, match="race"):  # both rows become row 5
+        kernel("row_address_in_32_bits", "memory.cu")(1, 32, (x, where, i32(2), i32(width)))
+
+
+# ---- structs by value, module variables, copies
+
+TABLE = np.dtype([("source", "u8"), ("target", "u8"), ("n", "i4"), ("scale", "i2")], align=True)
+
+
+def table(source, target, n, scale=3):
+    return np.array([(source.data.ptr, target.data.ptr, n, scale)], TABLE)
+
+
+def test_a_struct_is_passed_by_value():
+    x, y = floats(10), cp.empty(10, f32)
+    run = kernel("copy_by_table", "memory.cu")
+    run(1, 32, (table(x, y, 10), i32(2)))
+    assert (y.get() == 6).all()
+
+
+def test_a_struct_with_a_table_is_passed_by_value():
+    x, y = floats(10), cp.empty(10, f32)
+    tables = np.zeros(1, np.dtype([("columns", TABLE, 16)]))
+    tables[0]["columns"][9] = table(x, y, 10)[0]
+    kernel("copy_by_tables", "memory.cu")(1, 32, (tables, i32(9)))
+    assert (y.get() == 1).all()
+
+
+def test_a_struct_of_another_size_is_refused():
+    x = floats(10)
+    wrong = np.zeros(1, np.dtype([("source", "u8"), ("target", "u8")]))
+    run = kernel("copy_by_table", "memory.cu")
+    with pytest.raises(TypeError, match="a struct of 24 bytes, got .* of 16"):
+        run(1, 32, (wrong, i32(2)))
+    with pytest.raises(TypeError, match="one element"):
+        run(1, 32, (np.concatenate([table(x, x, 1)] * 2), i32(2)))
+    with pytest.raises(TypeError, match="Unsupported type"):  # as CuPy says of np.void
+        run(1, 32, (table(x, x, 1)[0], i32(2)))
+
+
+def test_pointers_inside_a_struct_are_checked():
+    x, y = floats(10), cp.empty(10, f32)
+    run = kernel("copy_by_table", "memory.cu")
+    with pytest.raises(emu.EmuError, match="out of bounds: 4-byte read 0 bytes past"):
+        run(1, 32, (table(x, y, 11), i32(2)))
+    freed = table(x, floats(10), 10)
+    with pytest.raises(emu.EmuError, match="out of bounds"):
+        run(1, 32, (freed, i32(2)))
+
+
+def test_variables_of_a_module_are_memory_like_any_other():
+    x = cp.zeros(65, i32)
+    run = kernel("use_variables", "memory.cu")
+    run(1, 64, (x,))
+    expected = np.array([2, 3, 5, 7])[np.arange(64) % 4] + np.array([0, 1, 4, 9, 16])[np.arange(64) % 5]
+    assert (x.get()[:64] == expected).all()
+    with pytest.raises(emu.EmuError, match="race: .* of the module's variables"):
+        kernel("racing_variable", "memory.cu")(1, 64, (x,))
+
+
+@pytest.mark.parametrize("name", ["copy_struct", "copy_by_memcpy"])
+def test_copies_of_structs_are_checked(name):
+    x, y = cp.arange(30, dtype=u64), cp.empty(30, u64)
+    run = kernel(name, "memory.cu")
+    run(1, 32, (x.data, y.data, i32(10)))
+    assert (y.get() == np.arange(30)).all()
+    with pytest.raises(emu.EmuError, match="out of bounds"):
+        run(1, 32, (x.data, y.data, i32(11)))
+    with pytest.raises(emu.EmuError, match="uninitialised"):
+        run(1, 32, (cp.empty(30, u64).data, y.data, i32(10)))
+
+
+# ---- values: the host computes what IEEE says, and CUDA's atomics exist for CUDA's types
+
+SPECIAL = [0.5, 1.5, 2.5, -0.5, -2.5, 0.0, 127.5, 254.49998, 3e9, -3e9, 1e30, np.nan, np.inf, -np.inf]
+
+
+def values(dtype, n=500):
+    rng = np.random.default_rng(5)
+    x = np.concatenate([SPECIAL, rng.normal(size=n) * 10.0 ** rng.integers(-9, 9, n)])
+    return x.astype(dtype)
+
+
+def test_integer_intrinsics():
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(0, 1 << 64, (2, 300), u64, endpoint=False)
+    a[0] = b[0] = 2**64 - 1
+    high, high32, bits = cp.empty(300, u64), cp.empty(300, np.uint32), cp.empty(300, i32)
+    args = (cp.asarray(a), cp.asarray(b), high, high32, bits, i32(300))
+    kernel("integers", "intrinsics.cu")(1, 64, args)
+    wide = [int(x) * int(y) >> 64 for x, y in zip(a, b, strict=True)]
+    assert high.get().tolist() == wide
+    low = [(int(x) % 2**32) * (int(y) % 2**32) >> 32 for x, y in zip(a, b, strict=True)]
+    assert high32.get().tolist() == low
+
+    def expected(x, y):
+        ffs = (x & -x & 0xFFFFFFFF).bit_length()
+        return x.bit_count() + 100 * (32 - (y % 2**32).bit_length()) + 10000 * ffs
+
+    assert bits.get().tolist() == [expected(int(x), int(y)) for x, y in zip(a, b, strict=True)]
+
+
+def test_conversions_of_floats_round_half_to_even_and_saturate():
+    x = values(f32)
+    n = x.size
+    rn, urn, nearest, rz = (cp.empty(n, t) for t in (i32, np.uint32, f32, i32))
+    kernel("float_to_integer", "intrinsics.cu")(1, 64, (cp.asarray(x), rn, urn, nearest, rz, i32(n)))
+    exact = np.nan_to_num(np.rint(x.astype("f8")), nan=0)
+    assert (rn.get() == np.clip(exact, -(2**31), 2**31 - 1)).all()
+    assert (urn.get() == np.clip(exact, 0, 2**32 - 1)).all()
+    np.testing.assert_array_equal(nearest.get(), np.rint(x))
+    truncated = np.nan_to_num(np.trunc(x.astype("f8")), nan=0)
+    assert (rz.get() == np.clip(truncated, -(2**31), 2**31 - 1)).all()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_arithmetic_is_ieee_and_never_contracted(dtype):
+    a, b = values(dtype), values(dtype)[::-1].copy()
+    n = a.size
+    names = ["sum", "difference", "product", "quotient", "both"]
+    if dtype == "f4":
+        names.remove("difference")
+    made = {name: cp.empty(n, dtype) for name in names}
+    name = "float_arithmetic" if dtype == "f4" else "double_arithmetic"
+    kernel(name, "intrinsics.cu")(1, 64, (cp.asarray(a), cp.asarray(b), *made.values(), i32(n)))
+    with np.errstate(all="ignore"):
+        expected = {
+            "sum": a + b, "difference": a - b, "product": a * b, "quotient": a / b, "both": a * b + a
+        }  # fmt: skip
+    for name, got in made.items():
+        np.testing.assert_array_equal(got.get(), expected[name], err_msg=name)
+
+
+def test_conversions_of_doubles():
+    x = values("f8")
+    words = np.random.default_rng(2).integers(0, 1 << 64, x.size, u64, endpoint=False)
+    narrowed, widened = cp.empty(x.size, f32), cp.empty(x.size, "f8")
+    kinds, absolute, power = cp.empty(x.size, i32), cp.empty(x.size, "f8"), cp.empty(x.size, "f8")
+    args = (cp.asarray(x), cp.asarray(words), narrowed, widened, kinds, absolute, power, i32(x.size))
+    kernel("conversions", "intrinsics.cu")(1, 64, args)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(narrowed.get(), x.astype(f32))
+    np.testing.assert_array_equal(widened.get(), words.astype("f8"))
+    np.testing.assert_array_equal(kinds.get(), np.isnan(x) + 2 * np.isfinite(x))
+    np.testing.assert_array_equal(absolute.get(), np.abs(x))
+    np.testing.assert_allclose(power.get(), np.sqrt(np.abs(x)), rtol=1e-15)
+
+
+def test_subnormal_floats_are_flushed_as_ftz_does():
+    x = np.array([1e-40, 1e-38, 1e-37], f32)
+    doubled = cp.empty(3, f32)
+    kernel("subnormals", "intrinsics.cu")(1, 32, (cp.asarray(x), doubled, i32(3)))
+    assert doubled.get().tolist() == [0, 0, f32(2) * x[2]]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_atomics_of_all_blocks_add_up(seed):
+    i, u, w, order = cp.zeros(4, i32), cp.zeros(5, np.uint32), cp.zeros(4, u64), cp.empty(128, u64)
+    source = (KERNELS / "intrinsics.cu").read_text()
+    emu.config.seed = seed
+    # w[3] is read plainly before the compare-and-swap loop: a race, strictly; so read it by CAS
+    source = source.replace("seen = w[3], expected", "seen = atomicCAS(w + 3, 0ull, 0ull), expected")
+    cp.RawKernel(source, "atomics")((2,), (64,), (i, u, w, order))
+    i, u, w, order = i.get(), u.get(), w.get(), order.get()
+    assert i[:3].tolist() == [128 * 127 // 2, 127, 5]
+    assert u[:3].tolist() == [128, 127 * 7, 6]
+    assert w.tolist() == [128 << 33, 127 << 40, 7, 256]
+    assert 1 <= i[3] <= 128 and 1 <= u[3] <= 128
+    assert sorted(order.tolist()) == list(range(128))
+
+
+def test_vector_types_have_cudas_layout():
+    c4, l2 = cp.asarray(np.arange(128).astype(np.uint8)), cp.arange(64, dtype=u64)
+    sizes = {"c2": 2, "s4": 8, "u2": 8, "u4": 16, "i2": 16}
+    made = {name: cp.empty(32 * size, np.uint8) for name, size in sizes.items()}
+    kernel("vectors", "intrinsics.cu")(1, 32, (c4.data, l2.data, *made.values()))
+    c = np.arange(128).reshape(32, 4)
+    got = {name: x.get() for name, x in made.items()}
+    assert (got["c2"].reshape(32, 2) == c[:, [3, 0]]).all()
+    assert (got["s4"].view("u2").reshape(32, 4) == (c[:, :1] + c[:, 1:2])).all()
+    assert (got["u2"].view("u4").reshape(32, 2) == c[:, :2]).all()
+    assert (got["u4"].view("u4").reshape(32, 4) == c).all()
+    assert (got["i2"].view("i8").reshape(32, 2) == np.arange(64).reshape(32, 2)[:, ::-1]).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "exists"),
+    [
+        ("atomicAdd((unsigned long long*)p, 1ull)", True),
+        ("atomicAdd((unsigned long*)p, 1ul)", False),
+        ("atomicAdd((long long*)p, 1ll)", False),
+        ("atomicAdd((short*)p, (short)1)", False),
+        ("atomicMax((float*)p, 1.f)", False),
+        ("atomicCAS((float*)p, 1.f, 2.f)", False),
+        ("atomicExch((double*)p, 1.)", False),
+        ("atomicAdd((unsigned char*)p, (unsigned char)1)", False),
+    ],
+)
+def test_an_atomic_exists_only_for_the_types_that_cuda_has(call, exists):
+    code = f'extern "C" __global__ void k(void* p) {{ {call}; }}'
+    if exists:
+        emu.Module(code)
+    else:
+        with pytest.raises(emu.CompileError, match="no matching function|invalid conversion"):
+            emu.Module(code)
+
+
+def test_a_kernel_finds_no_header_that_nvrtc_lacks():
+    with pytest.raises(emu.CompileError, match="uint64_t"):
+        emu.Module('extern "C" __global__ void k(uint64_t* p) { *p = 1; }')
+
+
+# ---- building, and the two modes
+
+
+def test_mode_fast_gives_the_same_values_and_finds_out_of_bounds_writes_by_their_traces():
+    emu.config.mode = "fast"
+    x = cp.empty(100, np.uint8)
+    kernel("write_bytes", "memory.cu")(2, 64, (x, i32(100)))
+    assert (x.get() == np.arange(100)).all()
+    with pytest.raises(emu.EmuError, match="something was written just after uint8"):
+        kernel("write_bytes", "memory.cu")(2, 64, (x, i32(600)))
+
+
+def test_an_error_says_which_line_of_which_file_it_is_at():
+    code = 'extern "C" __global__ void k(int* p) {\n#line 70 "rows.cu"\n  p[threadIdx.x] = 1;\n}\n'
+    with pytest.raises(emu.EmuError, match=r"thread \(5,0,0\) warp 0 lane 5\] at rows.cu:70"):
+        cp.RawKernel(code, "k")((1,), (6,), (cp.empty(5, i32),))
+        cp.cuda.Device().synchronize()
+    with pytest.raises(emu.CompileError, match="rows.cu:71:.*error"):
+        emu.Module('#line 71 "rows.cu"\nextern "C" __global__ void k() { nonsense; }')
+
+
+@pytest.fixture
+def empty_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(emu, "CACHE", tmp_path / "cache")
+    return tmp_path / "cache"
+
+
+def test_a_source_is_compiled_once_and_again_when_it_changes(empty_cache):
+    code = 'extern "C" __global__ void k(int* p) {{ *p = {}; }}'
+    first = emu.Module(code.format(1)).path
+    assert emu.Module(code.format(1)).path == first
+    assert emu.Module(code.format(2)).path != first
+    assert emu.Module(code.format(1), defines=["X"]).path != first
+    assert len(list(empty_cache.iterdir())) == 3  # no leftovers of the builds
+
+
+def test_several_processes_may_fill_the_cache_together(empty_cache):
+    script = textwrap.dedent("""
+        from tests.cuda_emulator import emu, fakecupy as cp
+        x = cp.empty(1, "i4")
+        cp.RawKernel('extern "C" __global__ void k(int* p) { *p = 7; }', "k")((1,), (1,), (x,))
+        assert x.get() == 7
+    """)
+    environment = {**os.environ, "CPREPLAY_EMU_CACHE": str(empty_cache)}
+    root = pathlib.Path(__file__).parent.parent
+    command = [sys.executable, "-c", script]
+    running = [subprocess.Popen(command, cwd=root, env=environment) for _ in range(3)]
+    assert [p.wait(timeout=120) for p in running] == [0, 0, 0]
+    assert sorted(p.suffix for p in empty_cache.iterdir()) == [".so", ".so"]
+
+
+def test_the_cache_forgets_what_was_not_used_for_a_month(empty_cache, monkeypatch):
+    empty_cache.mkdir()
+    now = time.time()
+    for name, days, size in [("old", 31, 10), ("a", 3, 10), ("b", 2, 90), ("c", 1, 10)]:
+        path = empty_cache / f"{name}.so"
+        path.write_bytes(b"x" * size)
+        os.utime(path, (now - days * 86400,) * 2)
+    emu.prune(now)
+    assert sorted(p.stem for p in empty_cache.iterdir()) == ["a", "b", "c"]
+    monkeypatch.setattr(emu, "KEEP_BYTES", 100)
+    emu.prune(now)
+    assert sorted(p.stem for p in empty_cache.iterdir()) == ["b", "c"]

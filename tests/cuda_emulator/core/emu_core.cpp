@@ -681,8 +681,7 @@ void emu_written(uintptr_t at, size_t itemsize, int ndim, const ssize_t* shape,
     while (ndim && strides[ndim - 1] == (ssize_t)run) run *= shape[--ndim];
     if (ndim) {
         for (ssize_t i = 0; i < shape[0]; ++i)
-            emu_written(at + i * strides[0], itemsize, ndim == 1 ? 0 : ndim - 1, shape + 1,
-                        strides + 1);
+            emu_written(at + i * strides[0], run, ndim - 1, shape + 1, strides + 1);
         return;
     }
     Buffer* b = S.buffers.find(at);

@@ -1,0 +1,179 @@
+"""ERE draws from the newest rows alone; pinned demonstrations stay, and fill half of each batch."""
+
+import numpy as np
+import pytest
+
+import cpreplay
+from tests.conftest import Backend
+from tests.strategies import numbered_rows, row, stored_numbers
+
+# Emphasizing recent experience
+
+
+def test_the_ere_window_shrinks_and_is_whole_again_after_k_max(backend: Backend) -> None:
+    buffer = backend.buffer((3,), (2,), 50, seed=1)
+    buffer.add_batch(**numbered_rows(0, 80))  # rows 30 to 79, wrapped
+    buffer.configure_ere(eta=0.5, c_min=4, k_max=5)
+    # floor(50 * 0.5**k), at least 4: worked by hand.
+    for window in (50, 25, 12, 6, 4, 50, 25):
+        numbers = backend.numpy(buffer.sample(600).reward) - 20
+        # 600 draws leave out one of 50 rows once in 3,000 windows; the seed is fixed.
+        assert set(numbers) == set(range(80 - window, 80))
+
+
+def test_the_ere_window_of_a_part_full_ring_is_of_the_rows_held(backend: Backend) -> None:
+    buffer = backend.buffer((3,), (2,), 50, seed=1)
+    buffer.configure_ere(eta=0.5, k_max=2)
+    buffer.add_batch(**numbered_rows(0, 8))
+    assert set(backend.numpy(buffer.sample(300).indices)) == set(range(8))
+    buffer.add_batch(**numbered_rows(8, 2))
+    assert set(backend.numpy(buffer.sample(300).indices)) == set(range(5, 10))
+
+
+def test_configuring_ere_starts_anew_and_disabling_it_is_uniform(backend: Backend) -> None:
+    buffer = backend.buffer((3,), (2,), 20, seed=1)
+    buffer.add_batch(**numbered_rows(0, 20))
+    buffer.configure_ere(eta=0.1, k_max=100)
+    for _ in range(4):
+        buffer.sample(10)
+    assert set(backend.numpy(buffer.sample(10).indices)) == {19}
+    buffer.configure_ere(eta=0.1, k_max=100)
+    assert len(set(backend.numpy(buffer.sample(400).indices))) == 20
+    buffer.sample(10)
+    buffer.configure_ere(enable=False)
+    for _ in range(3):
+        assert len(set(backend.numpy(buffer.sample(400).indices))) == 20
+    assert buffer.stats()["ere"] is False
+
+
+def test_a_range_draw_does_not_move_the_ere_window(backend: Backend) -> None:
+    buffer = backend.buffer((3,), (2,), 20, seed=1)
+    buffer.add_batch(**numbered_rows(0, 20))
+    buffer.configure_ere(eta=0.5, k_max=100)
+    buffer.sample(10)
+    for _ in range(5):
+        assert set(backend.numpy(buffer.sample_range(100, 0, 3).indices)) == {0, 1, 2}
+    assert set(backend.numpy(buffer.sample(400).indices)) == set(range(10, 20))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"eta": 0.0}, {"eta": 1.1}, {"eta": np.nan}, {"eta": "0.9"}, {"eta": True}, {"enable": 0.9},
+        {"c_min": 0}, {"c_min": 1.5}, {"c_min": 2**63}, {"k_max": 0}, {"k_max": True},
+    ],
+)  # fmt: skip
+def test_ere_without_a_meaning_is_refused_and_changes_nothing(
+    options: dict[str, object], backend: Backend
+) -> None:
+    buffer = backend.buffer((3,), (2,), 20)
+    buffer.add_batch(**numbered_rows(0, 5))
+    with pytest.raises(cpreplay.ConfigurationError, match=f"configure_ere: {next(iter(options))}="):
+        buffer.configure_ere(**options)
+    assert buffer.stats()["ere"] is False
+    buffer.check()
+
+
+# Demonstrations
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 8])
+@pytest.mark.parametrize("batched", [False, True])
+def test_the_prefix_survives_three_wraps_and_fills_half_of_each_batch(
+    batched: bool, batch_size: int, backend: Backend
+) -> None:
+    buffer = backend.buffer((3,), (2,), 20, seed=2)
+    buffer.add_batch(**numbered_rows(0, 6))
+    buffer.pin_demo_prefix(6, batch_size=batch_size)
+    assert buffer.demo_count == 6
+    added = 6
+    while added < 6 + 3 * 14 + 5:
+        rows = numbered_rows(added, 5)
+        if batched:
+            buffer.add_batch(**rows)
+        else:
+            for number in range(5):
+                buffer.add(**row(rows, number))
+        added += 5
+        numbers = backend.numpy(buffer.sample(batch_size).reward) - 20
+        demos, online = numbers[: batch_size // 2], numbers[batch_size // 2 :]
+        assert (demos < 6).all()
+        assert ((online >= 6) & (online >= added - 14) & (online < added)).all()
+        held = stored_numbers(buffer, backend.numpy)
+        assert held[:6] == [0, 1, 2, 3, 4, 5]
+        assert set(held[6:]) - {None} == set(range(max(6, added - 14), added))
+    buffer.check()
+
+
+def test_without_an_online_row_the_whole_batch_is_demonstrations(backend: Backend) -> None:
+    buffer = backend.buffer((3,), (2,), 40, seed=2)
+    buffer.add_batch(**numbered_rows(0, 3))
+    buffer.pin_demo_prefix(3, batch_size=30)  # a prefix smaller than the batch
+    batch = buffer.sample(30)
+    assert len(batch) == 30
+    assert set(backend.numpy(batch.indices)) == {0, 1, 2}
+    buffer.add_batch(**numbered_rows(3, 1))
+    rows = backend.numpy(buffer.sample(30).indices)
+    assert (rows[:15] < 3).all()
+    assert (rows[15:] == 3).all()
+
+
+@pytest.mark.parametrize("n", [0, 4, 6, -1, 5.0, True, None])
+def test_a_prefix_of_any_other_count_is_refused(n: object, backend: Backend) -> None:
+    buffer = backend.buffer((3,), (2,), 20)
+    buffer.add_batch(**numbered_rows(0, 5))
+    with pytest.raises(cpreplay.ConfigurationError, match="5 rows were added so far"):
+        buffer.pin_demo_prefix(n, batch_size=4)
+    assert buffer.demo_count == buffer.stats()["demo_count"] == 0
+
+
+def test_a_prefix_that_leaves_too_little_room_is_refused(backend: Backend) -> None:
+    buffer = backend.buffer((3,), (2,), 8)
+    buffer.add_batch(**numbered_rows(0, 5))
+    with pytest.raises(
+        cpreplay.ConfigurationError,
+        match="leaves 3 of 8 rows for online transitions, fewer than one minibatch of 4",
+    ):
+        buffer.pin_demo_prefix(5, batch_size=4)
+    buffer.add_batch(**numbered_rows(5, 3))
+    with pytest.raises(cpreplay.ConfigurationError, match="n=8 leaves none of the 8 rows"):
+        buffer.pin_demo_prefix(8, batch_size=1)
+    buffer.add_batch(**numbered_rows(8, 1))
+    with pytest.raises(cpreplay.ConfigurationError, match="9 rows were added so far"):
+        buffer.pin_demo_prefix(8, batch_size=1)
+
+
+def test_a_later_batch_that_the_online_rows_cannot_fill_is_refused(backend: Backend) -> None:
+    buffer = backend.buffer((3,), (2,), 20)
+    buffer.add_batch(**numbered_rows(0, 10))
+    buffer.pin_demo_prefix(10, batch_size=8)
+    assert len(buffer.sample(10)) == 10
+    with pytest.raises(cpreplay.SampleRangeError, match="room for 10 online rows"):
+        buffer.sample(11)
+
+
+def test_illegal_pairs_are_refused_both_ways_round(backend: Backend) -> None:
+    pinned, recent = (backend.buffer((3,), (2,), 20) for _ in range(2))
+    for buffer in (pinned, recent):
+        buffer.add_batch(**numbered_rows(0, 5))
+    pinned.pin_demo_prefix(5, batch_size=4)
+    recent.configure_ere()
+    with pytest.raises(cpreplay.OrderError, match="5 demonstrations are pinned"):
+        pinned.configure_ere()
+    with pytest.raises(cpreplay.OrderError, match="5 rows are pinned already"):
+        pinned.pin_demo_prefix(5, batch_size=4)
+    with pytest.raises(cpreplay.OrderError, match="ERE is on"):
+        recent.pin_demo_prefix(5, batch_size=4)
+    for buffer in (pinned, recent):
+        buffer.check()
+
+
+def test_the_device_wants_to_know_the_batch_size(device: Backend) -> None:
+    buffer = device.buffer((3,), (2,), 20)
+    buffer.add_batch(**numbered_rows(0, 5))
+    with pytest.raises(cpreplay.ConfigurationError, match="batch_size is required"):
+        buffer.pin_demo_prefix(5)
+    on_host = cpreplay.StoreReplay((3,), (2,), 20)
+    on_host.add_batch(**numbered_rows(0, 5))
+    on_host.pin_demo_prefix(5)
+    assert len(on_host.sample(100)) == 100
