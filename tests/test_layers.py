@@ -10,7 +10,7 @@ import cpreplay
 
 LAYERS = {
     "errors": 0,
-    "numbers": 0,
+    "integers": 0,
     "memory": 1,
     "schema": 1,
     "control": 1,

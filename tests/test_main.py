@@ -124,7 +124,9 @@ def test_missing_sources_are_seen(
     monkeypatch.setitem(sys.modules, "cupy", None)
     monkeypatch.setattr(kernels, "FOLDER", tmp_path / "cuda_src")
     assert main(["info"]) == 0
-    sources = [line for line in capsys.readouterr().out.splitlines() if "sources" in line]
+    sources = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith("  sources")
+    ]
     assert sources == ["  sources        missing"]
 
 

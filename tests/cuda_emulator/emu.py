@@ -136,7 +136,8 @@ def core():
     flags = ("-O2", "-g", "-std=c++17", "-fPIC", f"-I{CORE}")
     text = (CORE / "emu_core.cpp").read_text()
     headers = [(CORE / name).read_text() for name in ("buffers.h", "context.h", "shadow.h")]
-    library = ctypes.CDLL(str(_library(_key(text, headers, flags), text, flags)), ctypes.RTLD_GLOBAL)
+    path = _library(_key(text, headers, flags), text, flags)
+    library = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
     address, size = ctypes.c_size_t, ctypes.c_size_t
     shape = ctypes.POINTER(ctypes.c_ssize_t)
     library.emu_launch.restype = ctypes.c_char_p
@@ -255,8 +256,8 @@ class Module:
         error = core().emu_launch(
             getattr(self._library, f"emu_kernel_{self.entry_points[name]}"),
             (ctypes.c_void_p * max(1, len(pointers)))(*pointers),
-            dim3(*(tuple(grid) + (1, 1))[:3]),
-            dim3(*(tuple(block) + (1, 1))[:3]),
+            dim3(*(*grid, 1, 1)[:3]),
+            dim3(*(*block, 1, 1)[:3]),
             ctypes.c_size_t(shared_mem),
             ctypes.c_uint64(settings.seed),
             ctypes.c_uint(settings.resident),

@@ -76,7 +76,7 @@ extern "C" __global__ void atomics(int* i, u32* u, u64* w, u64* order) {
     atomicExch(w + 2, 7ull);
     atomicCAS(i + 3, 0, t + 1);
     atomicCAS(u + 3, 0u, (u32)t + 1u);
-    u64 seen = w[3], expected;
+    u64 seen = atomicCAS(w + 3, 0ull, 0ull), expected;
     do {
         expected = seen;
         seen = atomicCAS(w + 3, expected, expected + 2ull);

@@ -37,4 +37,35 @@ from ._arrays import (
 from ._kernels import RawKernel, RawModule
 from ._memory import get_default_memory_pool
 
+__all__ = [
+    "RawKernel",
+    "RawModule",
+    "arange",
+    "array",
+    "asarray",
+    "ascontiguousarray",
+    "asnumpy",
+    "bool_",
+    "cuda",
+    "empty",
+    "float16",
+    "float32",
+    "float64",
+    "from_dlpack",
+    "full",
+    "get_array_module",
+    "get_default_memory_pool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "ndarray",
+    "ones",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "zeros",
+]
+
 __version__ = "14.2.0"

@@ -16,7 +16,10 @@ _RUNTIME = {
         906,
         "operation would make the legacy stream depend on a capturing blocking stream",
     ),
-    "CapturedEvent": (907, "operation not permitted on an event last recorded in a capturing stream"),
+    "CapturedEvent": (
+        907,
+        "operation not permitted on an event last recorded in a capturing stream",
+    ),
 }
 _RUNTIME_BY_STATUS = {status: (name, text) for name, (status, text) in _RUNTIME.items()}
 
@@ -38,7 +41,9 @@ class OutOfMemoryError(MemoryError):
     """The device has no room for an allocation."""
 
     def __init__(self, size, total):
-        super().__init__(f"Out of memory allocating {size:,} bytes (allocated so far: {total:,} bytes).")
+        super().__init__(
+            f"Out of memory allocating {size:,} bytes (allocated so far: {total:,} bytes)."
+        )
 
 
 def runtime_error(name):

@@ -130,7 +130,7 @@ class RawKernel:
 
 def _three(dims):
     """Three dimensions; CuPy too turns 0 into 1."""
-    return tuple(max(1, int(d)) for d in (tuple(dims) + (1, 1))[:3])
+    return tuple(max(1, int(d)) for d in (*dims, 1, 1)[:3])
 
 
 def _launch_bounds(code, name):

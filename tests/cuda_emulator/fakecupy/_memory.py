@@ -1,4 +1,4 @@
-"""Device memory: guarded, poisoned, reused last-in-first-out per stream, sparse where it is large."""
+"""Device memory: guarded, poisoned, reused last-in-first-out, and sparse where it is large."""
 
 import ctypes
 import mmap

@@ -156,7 +156,7 @@ class Queue:
 
 
 class Simulation:
-    """All state of the fake device.  `reset` gives a fresh one; arrays made before are dead then."""
+    """All state of the fake device.  `reset` makes it new; arrays made before are dead then."""
 
     def __init__(self):
         self.records = []

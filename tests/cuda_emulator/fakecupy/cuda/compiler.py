@@ -1,3 +1,7 @@
 """`cupy.cuda.compiler`."""
 
 from ...emu import CompileError as CompileException
+
+__all__ = [
+    "CompileException",
+]

@@ -4,6 +4,18 @@ from .._errors import CUDARuntimeError, runtime_error
 from .._memory import check_all_guards
 from .._simulation import sim
 
+__all__ = [
+    "CUDARuntimeError",
+    "deviceSynchronize",
+    "driverGetVersion",
+    "getDevice",
+    "getDeviceCount",
+    "getDeviceProperties",
+    "memGetInfo",
+    "runtimeGetVersion",
+    "setDevice",
+]
+
 
 def getDeviceCount():
     return sim.device_count

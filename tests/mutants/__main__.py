@@ -1,0 +1,86 @@
+"""``python -m tests.mutants``: how many planted mistakes the test suite catches."""
+
+import argparse
+import collections
+import sys
+import time
+
+from tests.mutants.kernels import KERNELS, KERNEL_TESTS
+from tests.mutants.mutant import Mutant
+from tests.mutants.python import PYTHON, PYTHON_TESTS
+from tests.mutants.runner import Outcome, Workshop, workshop
+
+TABLES = {"kernels": KERNELS, "python": PYTHON}
+TESTS = KERNEL_TESTS | PYTHON_TESTS
+
+
+def chosen(only: str | None, file: str | None, word: str | None) -> list[tuple[str, Mutant]]:
+    """The mutants that were asked for, each with its file."""
+    return [
+        (path, mutant)
+        for name, table in TABLES.items()
+        if only in (None, name)
+        for path, mutants in table.items()
+        if file is None or file in path
+        for mutant in mutants
+        if word is None or word in mutant.label
+    ]
+
+
+def report(file: str, mutant: Mutant, outcome: Outcome, detail: str, seconds: float) -> None:
+    print(f"{outcome.name.lower():9} {seconds:5.1f} s  {file}: {mutant.label}")
+    if detail:
+        print(f"{'':19}{detail.splitlines()[0][:200]}")
+    if outcome is Outcome.SURVIVED:
+        print(f"{'':19}{mutant.equivalent or mutant.open or 'NO REASON IS KNOWN'}")
+    sys.stdout.flush()
+
+
+def run(shop: Workshop, mutants: list[tuple[str, Mutant]]) -> int:
+    """Try every mutant, print what became of it, and return how many need attention."""
+    for tests in sorted({TESTS[file] for file, _ in mutants}):
+        outcome, detail = shop.run(tests)
+        if outcome is not Outcome.SURVIVED:
+            print(f"the tests fail without any mutant: {detail}")
+            return 1
+    counts: collections.Counter[Outcome] = collections.Counter()
+    equivalent = attention = 0
+    for file, mutant in mutants:
+        begun = time.monotonic()
+        outcome, detail = shop.try_mutant(file, mutant, TESTS[file])
+        report(file, mutant, outcome, detail, time.monotonic() - begun)
+        if mutant.equivalent and outcome is Outcome.SURVIVED:
+            equivalent += 1
+            continue
+        counts[outcome] += 1
+        explained = outcome.caught and not mutant.equivalent
+        attention += not (explained or (outcome is Outcome.SURVIVED and mutant.open))
+    for outcome in Outcome:
+        print(f"{counts[outcome]:4} {outcome.value}")
+    print(f"{equivalent:4} equivalent, and not counted")
+    caught = sum(counts[outcome] for outcome in Outcome if outcome.caught)
+    mutated = sum(counts.values()) - counts[Outcome.BROKEN]
+    print(f"caught: {caught} of {mutated} ({100 * caught / max(1, mutated):.1f} %)")
+    return attention
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--only", choices=TABLES)
+    parser.add_argument("--file", help="only mutants of files with this in their path")
+    parser.add_argument("--word", help="only mutants with this in their text")
+    parser.add_argument("--seed", type=int, default=1, help="the emulator's schedule")
+    parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
+    arguments = parser.parse_args()
+    mutants = chosen(arguments.only, arguments.file, arguments.word)
+    if arguments.list:
+        for file, mutant in mutants:
+            print(f"{file}: {mutant.label}")
+        print(f"{len(mutants)} mutants")
+        return 0
+    with workshop(arguments.seed) as shop:
+        return min(1, run(shop, mutants))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

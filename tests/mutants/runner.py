@@ -1,0 +1,107 @@
+"""Plants a mutant in a copy of the project, and sees what the tests say."""
+
+import enum
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.mutants.mutant import Mutant
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT = 180  # seconds for one mutant
+
+_COPIED = ("cpreplay", "cuda_src", "tests", "setup.cfg", "pyproject.toml")
+
+
+class Outcome(enum.Enum):
+    """How a mutant fared."""
+
+    ASSERTION = "caught by a failing test"
+    FINDING = "caught by a finding of the emulator"
+    BROKEN = "not a mutant: it does not compile"
+    SURVIVED = "survived"
+    TIMEOUT = "timed out"
+
+    @property
+    def caught(self) -> bool:
+        return self in (Outcome.ASSERTION, Outcome.FINDING)
+
+
+class Workshop:
+    """A copy of the project in a temporary folder."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self._folder = folder / "project"
+        self._folder.mkdir()
+        unwanted = shutil.ignore_patterns("__pycache__", ".*")
+        for name in _COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, self._folder / name, ignore=unwanted)
+            else:
+                shutil.copy(source, self._folder / name)
+        self._environment = {
+            **os.environ,
+            "CPREPLAY_EMU_SEEDS": str(seed),
+            "CPREPLAY_EMU_CACHE": str(folder / "emulator"),
+            # A stale .pyc of a source that was changed back within a second would be taken.
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+
+    def try_mutant(self, file: str, mutant: Mutant, tests: Sequence[str]) -> tuple[Outcome, str]:
+        """Run tests with a mutant in its place; its fate, and which test failed."""
+        path = self._folder / file
+        sound = path.read_text(encoding="utf-8")
+        path.write_text(mutant.applied(sound), encoding="utf-8")
+        try:
+            return self.run(tests)
+        finally:
+            path.write_text(sound, encoding="utf-8")
+
+    def run(self, tests: Sequence[str]) -> tuple[Outcome, str]:
+        """Run test files in order up to the first failure."""
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=short"]
+        command += ["-p", "no:cacheprovider", "-p", "tests.mutants.plugin"]
+        command += [f"tests/test_{name}.py" for name in tests]
+        with subprocess.Popen(
+            command, cwd=self._folder, env=self._environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        ) as process:  # fmt: skip
+            try:
+                output, _ = process.communicate(timeout=LIMIT)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                return Outcome.TIMEOUT, f"{LIMIT} s"
+        return _verdict(process.returncode, output)
+
+
+@contextmanager
+def workshop(seed: int) -> Iterator[Workshop]:
+    """A workshop whose folder is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="cpreplay-mutants-") as folder:
+        yield Workshop(Path(folder), seed)
+
+
+def _verdict(code: int, output: str) -> tuple[Outcome, str]:
+    if code == 0:
+        return Outcome.SURVIVED, ""
+    failed = [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    detail = failed[0].split(" ", 1)[1] if failed else output.strip()[-2000:]
+    broken = ("CompileError", "SyntaxError", "NameError", "CalledProcessError", "error: ")
+    if any(word in output for word in broken):
+        return Outcome.BROKEN, detail
+    if code < 0 or not failed:  # the interpreter itself died, or no test began
+        return Outcome.BROKEN, detail
+    return (Outcome.FINDING if "EmuError" in detail else Outcome.ASSERTION), detail
+
+
+def stopwatch() -> float:
+    return time.monotonic()

@@ -1,0 +1,437 @@
+"""The public surface: names, signatures, and every method and attribute at work on each back end.
+
+A public method or attribute that appears without an exercise here fails the tests, and so does one
+that disappears.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cpreplay
+from cpreplay import Batch, ReplaySampleStep, StoreReplay, StoreReplayGpu
+from tests.conftest import Backend
+
+# Names and signatures
+
+CLASSES = {
+    "Batch": "",  # made by the library alone
+    "Column": "",
+    "ReplaySampleStep": "(buffer, batch)",
+    "StoreReplay": (
+        "(obs_shape, action_shape, capacity, prioritized=False, obs_store_dtype=None, *, "
+        "obs_dtype='float32', action_dtype='float32', extra_columns=None, seed=None, rng=None, "
+        "check_memory=True)"
+    ),
+    "StoreReplayGpu": (
+        "(obs_shape, action_shape, capacity, prioritized=False, obs_store_dtype=None, *, "
+        "obs_dtype='float32', action_dtype='float32', extra_columns=None, seed=None, "
+        "check_memory=True, device=None)"
+    ),
+}
+FUNCTIONS = {
+    "StoreUniformSampleCpuStep": "(obs, act, batch, cap, **options)",
+    "StoreUniformSampleGpuStep": "(obs, act, batch, cap, **options)",
+}
+ERRORS: dict[str, tuple[type[Exception], ...]] = {
+    "ReplayError": (Exception,),
+    "CaptureError": (RuntimeError,),
+    "ColumnNameError": (TypeError,),
+    "ColumnValueError": (ValueError,),
+    "ConfigurationError": (ValueError,),
+    "DTypeError": (TypeError,),
+    "DeviceUnavailableError": (ImportError, RuntimeError),
+    "EmptyBufferError": (RuntimeError,),
+    "InvariantError": (RuntimeError,),
+    "MemoryLimitError": (MemoryError,),
+    "OrderError": (RuntimeError,),
+    "SampleRangeError": (ValueError,),
+    "ShapeError": (ValueError,),
+}
+
+BUFFER_METHODS = {
+    "add": "(obs, action, reward, next_obs, terminated, **extra)",
+    "add_batch": "(obs, action, reward, next_obs, terminated, *, mask=None, **extra)",
+    "check": "()",
+    "column": "(name)",
+    "configure_ere": "(enable=True, eta=0.996, c_min=1, k_max=1000)",
+    "make_batch": "(batch_size)",
+    "pin_demo_prefix": "(n, *, batch_size=None)",
+    "sample": "(batch_size, out=None)",
+    "sample_range": "(batch_size, lo, hi, out=None)",
+    "stats": "()",
+    "synchronize": "()",
+}
+BUFFER_ATTRIBUTES = {
+    "capacity", "columns", "demo_count", "head", "nbytes", "prioritized", "seed",
+}  # fmt: skip
+
+BLOCK_METHODS = {
+    "add": "(obs, action, reward, next_obs, terminated, truncated=None, **extra)",
+    "add_batch": (
+        "(obs, action, reward, next_obs, terminated, truncated=None, *, mask=None, **extra)"
+    ),
+    "configure_ere": "(enable=True, eta=0.996, c_min=1, k_max=1000)",
+    "count": "()",
+    "demo_count": "()",
+    "pin_demo_prefix": "(n)",
+    "setup": "(learning_starts, *, fixed=False)",
+    "step": "(step_index)",
+}
+BLOCK_ATTRIBUTES = {"buffer"}
+
+BATCH_METHODS = {"map": "(function)"}
+BATCH_ATTRIBUTES = {
+    "action", "extra", "indices", "next_obs", "obs", "reward", "terminated", "weights",
+}  # fmt: skip
+
+COLUMN_ATTRIBUTES = {
+    "dtype", "elements", "name", "quantized", "shape", "stored", "stored_nbytes",
+}  # fmt: skip
+
+
+def signature(function: Any) -> str:
+    """How a function is called, without self and annotations."""
+    parameters = inspect.signature(function).parameters.values()
+    bare = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in parameters
+        if parameter.name != "self"
+    ]
+    return str(inspect.Signature(bare))
+
+
+def public(cls: type) -> set[str]:
+    return {name for name in dir(cls) if not name.startswith("_")}
+
+
+def methods(cls: type) -> dict[str, str]:
+    return {
+        name: signature(getattr(cls, name)) for name in public(cls) if callable(getattr(cls, name))
+    }
+
+
+def test_everything_public_is_importable_from_the_package() -> None:
+    expected = {*CLASSES, *FUNCTIONS, *ERRORS, "__version__"}
+    assert set(cpreplay.__all__) == expected
+    assert all(hasattr(cpreplay, name) for name in expected)
+    assert cpreplay.__all__ == sorted(cpreplay.__all__)
+    modules = {name for name, value in vars(cpreplay).items() if inspect.ismodule(value)}
+    assert public(cpreplay) - modules == expected - {"__version__"}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [name for name, text in CLASSES.items() if text])
+def test_classes_are_made_with_these_arguments(name: str) -> None:
+    assert signature(getattr(cpreplay, name)) == CLASSES[name]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_called_with_these_arguments(name: str) -> None:
+    assert signature(getattr(cpreplay, name)) == FUNCTIONS[name]
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_is_also_what_a_caller_would_catch_already(name: str) -> None:
+    error = getattr(cpreplay, name)
+    assert issubclass(error, cpreplay.ReplayError)
+    for builtin in ERRORS[name]:
+        assert issubclass(error, builtin)
+    defined = {
+        name
+        for name, value in vars(cpreplay.errors).items()
+        if inspect.isclass(value) and issubclass(value, Exception)
+    }
+    assert defined == set(ERRORS)
+
+
+@pytest.mark.parametrize(
+    ("cls", "expected", "attributes"),
+    [
+        (StoreReplay, BUFFER_METHODS, BUFFER_ATTRIBUTES),
+        (StoreReplayGpu, BUFFER_METHODS, BUFFER_ATTRIBUTES),
+        (ReplaySampleStep, BLOCK_METHODS, BLOCK_ATTRIBUTES),
+        (Batch, BATCH_METHODS, BATCH_ATTRIBUTES),
+        (cpreplay.Column, {}, COLUMN_ATTRIBUTES),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_methods_and_attributes_are_these(
+    cls: type, expected: dict[str, str], attributes: set[str]
+) -> None:
+    assert methods(cls) == expected
+    assert public(cls) - expected.keys() == attributes
+
+
+@pytest.mark.parametrize("cls", [StoreReplay, StoreReplayGpu, ReplaySampleStep, Batch])
+def test_everything_public_is_documented(cls: type) -> None:
+    assert inspect.getdoc(cls)
+    for name in public(cls):
+        member = getattr(cls, name)
+        if callable(member) or isinstance(member, property):
+            assert inspect.getdoc(member), f"{cls.__name__}.{name}"
+
+
+# Each at work
+
+
+def filled(backend: Backend) -> Any:
+    """A buffer of 8 rows that holds rows 0 to 5."""
+    buffer = backend.buffer(3, (), 8, seed=11, action_dtype="int64")
+    rows = np.arange(6)
+    spread = np.stack([rows] * 3, 1)
+    buffer.add_batch(spread, rows, rows, spread + 1, rows > 3)
+    return buffer
+
+
+def exercise_add(backend: Backend) -> None:
+    buffer = filled(backend)
+    buffer.add([7, 8, 9], 4, 0.5, [9, 8, 7], True)
+    last = {column.name: backend.numpy(buffer.column(column.name))[6] for column in buffer.columns}
+    assert last["obs"].tolist() == [7, 8, 9]
+    assert last["next_obs"].tolist() == [9, 8, 7]
+    assert (last["action"], last["reward"], last["terminated"]) == (4, 0.5, True)
+
+
+def exercise_add_batch(backend: Backend) -> None:
+    buffer = filled(backend)
+    obs, three = np.zeros((3, 3)), np.arange(3)
+    buffer.add_batch(obs, three, three, obs, three > 1, mask=[True, False, True])
+    assert backend.numpy(buffer.column("reward"))[5:].tolist() == [5, 0, 2]
+
+
+def exercise_check(backend: Backend) -> None:
+    buffer = filled(backend)
+    buffer.check()
+    buffer._total += 1  # the host and its control block now disagree
+    with pytest.raises(cpreplay.InvariantError, match="total"):
+        buffer.check()
+
+
+def exercise_column(backend: Backend) -> None:
+    column = filled(backend).column("reward")
+    assert backend.numpy(column).tolist() == [0, 1, 2, 3, 4, 5, 0, 0]
+
+
+def exercise_configure_ere(backend: Backend) -> None:
+    buffer = filled(backend)
+    buffer.configure_ere(True, 0.5, 2, 10)
+    buffer.sample(1)
+    buffer.sample(1)
+    assert set(backend.numpy(buffer.sample(100).indices).tolist()) == {4, 5}  # c_min holds
+
+
+def exercise_make_batch(backend: Backend) -> None:
+    buffer = filled(backend)
+    batch = buffer.make_batch(5)
+    assert (len(batch), batch.obs.shape, batch.action.dtype) == (5, (5, 3), np.int64)
+    assert buffer.stats()["draws"] == 0
+
+
+def exercise_pin_demo_prefix(backend: Backend) -> None:
+    buffer = filled(backend)
+    buffer.pin_demo_prefix(6, batch_size=2)
+    for _ in range(5):
+        buffer.add([0, 0, 0], 9, 9, [0, 0, 0], False)
+    assert backend.numpy(buffer.column("action")).tolist() == [0, 1, 2, 3, 4, 5, 9, 9]
+    assert buffer.head == 7
+
+
+def exercise_sample(backend: Backend) -> None:
+    buffer, out = filled(backend), filled(backend).make_batch(40)
+    first = buffer.sample(40)
+    rows = backend.numpy(first.indices)
+    assert set(rows.tolist()) == set(range(6))
+    assert backend.numpy(first.action).tolist() == rows.tolist()
+    assert buffer.sample(40, out) is out
+    assert (backend.numpy(out.indices) != rows).any()
+
+
+def exercise_sample_range(backend: Backend) -> None:
+    buffer = filled(backend)
+    out = buffer.make_batch(40)
+    assert set(backend.numpy(buffer.sample_range(40, 2, 5).indices).tolist()) == {2, 3, 4}
+    assert buffer.sample_range(40, lo=0, hi=1, out=out) is out
+    assert set(backend.numpy(out.reward).tolist()) == {0}
+
+
+def exercise_stats(backend: Backend) -> None:
+    buffer = filled(backend)
+    buffer.sample(3)
+    assert buffer.stats() == {
+        "size": 6,
+        "capacity": 8,
+        "total": 6,
+        "head": 6,
+        "demo_count": 0,
+        "draws": 1,
+        "nbytes": buffer.nbytes,
+        "ere": False,
+        "invalid_rows": 0,
+    }
+
+
+def exercise_synchronize(backend: Backend) -> None:
+    buffer = filled(backend)
+    out = buffer.make_batch(40)
+    buffer.sample(40, out)
+    assert buffer.synchronize() is None
+    if backend.is_device:  # nothing is left to be done on this stream
+        assert backend.cupy.cuda.get_current_stream().done
+
+
+def exercise_capacity(backend: Backend) -> None:
+    assert filled(backend).capacity == 8
+
+
+def exercise_columns(backend: Backend) -> None:
+    columns = backend.buffer(3, (), 8, extra_columns={"log_prob": ()}).columns
+    names = [column.name for column in columns]
+    assert names == ["obs", "action", "reward", "next_obs", "terminated", "log_prob"]
+
+
+def exercise_demo_count(backend: Backend) -> None:
+    buffer = filled(backend)
+    assert buffer.demo_count == 0
+    buffer.pin_demo_prefix(6, batch_size=1)
+    assert buffer.demo_count == 6
+
+
+def exercise_head(backend: Backend) -> None:
+    buffer = filled(backend)
+    assert buffer.head == 6
+    buffer.add_batch(np.zeros((3, 3)), [1, 2, 3], [1, 2, 3], np.zeros((3, 3)), [0, 0, 0])
+    assert buffer.head == 1
+
+
+def exercise_nbytes(backend: Backend) -> None:
+    buffer = filled(backend)
+    rows = 8 * sum(column.stored_nbytes for column in buffer.columns)
+    assert rows < buffer.nbytes < rows + 4096
+
+
+def exercise_prioritized(backend: Backend) -> None:
+    assert filled(backend).prioritized is False
+
+
+def exercise_seed(backend: Backend) -> None:
+    assert filled(backend).seed == 11
+    drawn = backend.buffer(3, 2, 8).seed
+    assert 0 <= drawn < 2**64
+
+
+BUFFER_EXERCISES: dict[str, Callable[[Backend], None]] = {
+    name.removeprefix("exercise_"): function
+    for name, function in list(globals().items())
+    if name.startswith("exercise_")
+}
+
+
+def block_of(backend: Backend, *, ready: bool = True) -> ReplaySampleStep:
+    block = ReplaySampleStep(
+        backend.buffer(3, (), 8, seed=11, extra_columns={"truncated": bool}), 4
+    )
+    if ready:
+        block.setup(2)
+        rows, obs = np.arange(5), np.zeros((5, 3))
+        block.add_batch(obs, rows, rows, obs, rows > 3, rows > 2)
+    return block
+
+
+def block_add(backend: Backend) -> None:
+    block = block_of(backend)
+    block.add([1, 2, 3], 4, 0.5, [9, 8, 7], False, True)
+    assert backend.numpy(block.buffer.column("truncated"))[5]
+    assert backend.numpy(block.buffer.column("reward"))[5] == 0.5
+
+
+def block_add_batch(backend: Backend) -> None:
+    block = block_of(backend)
+    obs = np.zeros((2, 3))
+    block.add_batch(obs, [7, 8], [7, 8], obs, [0, 0], [1, 1], mask=[False, True])
+    assert backend.numpy(block.buffer.column("reward")).tolist() == [0, 1, 2, 3, 4, 8, 0, 0]
+
+
+def block_configure_ere(backend: Backend) -> None:
+    block = block_of(backend, ready=False)
+    block.configure_ere(True, 0.5, 1, 10)
+    assert block.buffer.stats()["ere"]
+
+
+def block_count(backend: Backend) -> None:
+    assert block_of(backend).count() == 5
+
+
+def block_demo_count(backend: Backend) -> None:
+    assert block_of(backend).demo_count() == 0
+
+
+def block_pin_demo_prefix(backend: Backend) -> None:
+    block = ReplaySampleStep(backend.buffer((), (), 8), 2)
+    block.setup(0)
+    block.add_batch(*[np.zeros(5)] * 4, np.zeros(5, bool))
+    block.pin_demo_prefix(5)
+    assert (block.demo_count(), block.buffer.demo_count) == (5, 5)
+
+
+def block_setup(backend: Backend) -> None:
+    block = block_of(backend, ready=False)
+    block.setup(3, fixed=True)
+    with pytest.raises(cpreplay.OrderError):
+        block.setup(3)
+
+
+def block_step(backend: Backend) -> None:
+    block = block_of(backend)
+    assert block.step(1) is None
+    batch = block.step(2)
+    assert batch is not None
+    assert set(backend.numpy(batch.indices).tolist()) <= set(range(5))
+    assert backend.numpy(batch.reward).tolist() == backend.numpy(batch.indices).tolist()
+
+
+def block_buffer(backend: Backend) -> None:
+    buffer = backend.buffer(3, (), 8)
+    assert ReplaySampleStep(buffer, 4).buffer is buffer
+
+
+BLOCK_EXERCISES: dict[str, Callable[[Backend], None]] = {
+    name.removeprefix("block_"): function
+    for name, function in list(globals().items())
+    if name.startswith("block_") and name != "block_of"
+}
+
+
+@pytest.mark.parametrize("name", sorted(public(StoreReplay) | public(StoreReplayGpu)))
+def test_every_public_name_of_a_buffer_is_exercised(name: str, backend: Backend) -> None:
+    assert name in BUFFER_EXERCISES, f"{name} is public and has no exercise"
+    BUFFER_EXERCISES[name](backend)
+
+
+@pytest.mark.parametrize("name", sorted(public(ReplaySampleStep)))
+def test_every_public_name_of_a_block_is_exercised(name: str, backend: Backend) -> None:
+    assert name in BLOCK_EXERCISES, f"{name} is public and has no exercise"
+    BLOCK_EXERCISES[name](backend)
+
+
+def test_no_exercise_is_left_over() -> None:
+    assert public(StoreReplay) == public(StoreReplayGpu) == set(BUFFER_EXERCISES)
+    assert public(ReplaySampleStep) == set(BLOCK_EXERCISES)
+
+
+def test_a_buffer_has_a_length_and_shows_itself(backend: Backend) -> None:
+    buffer = filled(backend)
+    assert len(buffer) == 6
+    assert type(buffer).__name__ in repr(buffer)
+    assert "6 of 8 rows" in repr(buffer)
+    assert len(backend.buffer(3, 2, 8)) == 0
+
+
+def test_the_two_buffers_are_called_alike() -> None:
+    host, device = (inspect.signature(cls).parameters for cls in (StoreReplay, StoreReplayGpu))
+    shared = [name for name in host if name in device]
+    assert [*device][:-1] == shared == [name for name in host if name != "rng"]
+    for name in shared:
+        assert (host[name].kind, host[name].default) == (device[name].kind, device[name].default)
