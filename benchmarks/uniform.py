@@ -174,8 +174,8 @@ def _measure(cases: Mapping[str, Mapping[str, Block]], rounds: int, seed: int) -
     for case, contender, taken in interleaved(cases, rounds, random.Random(seed)):
         samples[case][contender].append(taken)
     return {
-        case: {name: np.array(rounds_taken) for name, rounds_taken in of_case.items()}
-        for case, of_case in samples.items()
+        case: {name: np.array(samples[case][name]) for name in blocks}
+        for case, blocks in cases.items()
     }
 
 

@@ -17,14 +17,14 @@ class Batch:
 
     Attributes
     ----------
-    obs, next_obs : array, shape (B, *obs_shape)
+    obs, next_obs : array, shape (B,) + obs_shape
         ``obs_dtype``; float32 where stored as uint8 codes.
-    action : array, shape (B, *action_shape)
+    action : array, shape (B,) + action_shape
         ``action_dtype``.
     reward : array of float32, shape (B,)
     terminated : array of bool, shape (B,)
         Whether the MDP ended with this step. A step that only ran out of time is False, so the
-        target ``reward + gamma * ~terminated * value(next_obs)`` bootstraps there.
+        target ``reward + gamma * value(next_obs) * ~terminated`` bootstraps there.
     indices : array of int64, shape (B,)
         The rows that were drawn.
     weights : None
@@ -64,7 +64,15 @@ class Batch:
     def map(self, function: Callable[[Any], Any]) -> "Batch":
         """A batch with ``function`` applied to every array, which is how it changes framework.
 
-        Costs the calls alone. The new batch cannot be given as ``out``.
+        Parameters
+        ----------
+        function : callable
+            Of one array, such as ``torch.from_dlpack``.
+
+        Returns
+        -------
+        Batch
+            What it returned. Costs the calls alone. It cannot be given as ``out``.
         """
         names = (*TRANSITION, *self.extra)
         arrays = [function(self[name]) for name in names]

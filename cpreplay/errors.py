@@ -54,4 +54,7 @@ class DeviceUnavailableError(ReplayError, ImportError, RuntimeError):
 
 
 class InvariantError(ReplayError, RuntimeError):
-    """`check` found a broken invariant: a fault in cpreplay, or memory that someone else wrote."""
+    """`StoreReplay.check` found a broken invariant.
+
+    That is a fault in cpreplay, or memory that someone else wrote.
+    """

@@ -213,13 +213,13 @@ class _Spans:
 
     def __init__(self) -> None:
         self._span = np.array(0, np.uint64)
-        self._halves = np.empty((2, 0), np.uint64)
+        self._keep_scratch(0)
 
     def __call__(self, words: NDArray[np.uint64], span: int, rows: NDArray[np.uint64]) -> None:
         """``rows = words * span >> 64``: the high half of a 128-bit product, for spans to 2**31."""
-        if len(words) != self._halves.shape[1]:
-            self._halves = np.empty((2, len(words)), np.uint64)
-        high, low = self._halves
+        if len(words) != len(self._high):
+            self._keep_scratch(len(words))
+        high, low = self._high, self._low
         self._span[()] = span
         np.right_shift(words, _HALF, high)
         np.bitwise_and(words, _LOW, low)
@@ -227,6 +227,10 @@ class _Spans:
         np.right_shift(low, _HALF, low)
         np.add(high, low, high)
         np.right_shift(high, _HALF, rows)
+
+    def _keep_scratch(self, lanes: int) -> None:
+        self._halves = np.empty((2, lanes), np.uint64)
+        self._high, self._low = self._halves
 
 
 # As arrays, since an operation on an array and a scalar costs twice that on two arrays.

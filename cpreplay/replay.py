@@ -189,13 +189,16 @@ class _Replay:
             ``batch_size`` is not an int of at least one, or more than a pinned ring has room for.
         ShapeError
             ``out`` is of another size or has other columns.
+        CaptureError
+            Device only: the stream is capturing, and there is no ``out``.
 
         Notes
         -----
         Reproducible: a draw is a pure function of the seed, the draw's number and the rows held (of
         the generator's state where the host has one). On the device it is two kernel launches, and
-        with ``out`` no allocation, so it can be captured; it does not wait. A captured draw sees
-        the rows of the moment it is replayed, and differs from replay to replay.
+        with ``out`` no allocation, so it can be captured; it waits only while the host knows of no
+        row. A captured draw sees the rows of the moment it is replayed, and differs from replay to
+        replay.
         """
         batch_size = check_batch_size(batch_size)
         with self._lock:
@@ -219,10 +222,22 @@ class _Replay:
         out : Batch, optional
             As in `sample`.
 
+        Returns
+        -------
+        Batch
+            Fresh arrays, or ``out``.
+
         Raises
         ------
         SampleRangeError
-            The range holds no row, or rows that were never written.
+            The range holds no row, or rows that were never written; or ``batch_size`` is not an int
+            of at least one.
+        ShapeError, CaptureError
+            As in `sample`.
+
+        Notes
+        -----
+        As in `sample`. It waits only where the host does not know of ``hi`` rows.
         """
         batch_size = check_batch_size(batch_size)
         with self._lock:
@@ -233,7 +248,25 @@ class _Replay:
         return batch
 
     def make_batch(self, batch_size: int) -> Batch:
-        """Arrays for a minibatch, for ``out``: uninitialised, and always at the same addresses."""
+        """Arrays for a minibatch, to be filled by `sample`.
+
+        Parameters
+        ----------
+        batch_size : int
+            At least 1.
+
+        Returns
+        -------
+        Batch
+            Uninitialised arrays, which stay at their addresses. Give it as ``out``.
+
+        Raises
+        ------
+        SampleRangeError
+            ``batch_size`` is not an int of at least one.
+        CaptureError
+            Device only: the stream is capturing.
+        """
         return self._ops.make_batch(check_batch_size(batch_size))
 
     # Policies
@@ -315,12 +348,22 @@ class _Replay:
     def column(self, name: str) -> Any:
         """A view of a whole stored column, without a copy.
 
+        Parameters
+        ----------
+        name : str
+            A column of a transition, as in `columns`.
+
         Returns
         -------
         array, shape (capacity, ...)
             In the storage dtype: uint8 codes where observations are quantised. Rows never written
             are zero. Read-only (CuPy cannot enforce it: do not write). It shows later writes, so
             copy rows before adding them to the same buffer again.
+
+        Raises
+        ------
+        ColumnNameError
+            There is no column of that name.
         """
         names = [column.name for column in self._layout.columns]
         if name not in names:

@@ -74,6 +74,13 @@ class ReplaySampleStep:
             Give the same arrays in every step, filled anew, as captured graphs need. A framework
             that shares their memory must have finished with them by then (JAX dispatches
             asynchronously).
+
+        Raises
+        ------
+        ConfigurationError
+            ``learning_starts`` is not an int of at least 0.
+        OrderError
+            It was called already.
         """
         if self._learning_starts is not None:
             raise OrderError(f"setup was called already, with {self._learning_starts}")
@@ -126,11 +133,23 @@ class ReplaySampleStep:
     def step(self, step_index: int) -> Batch | None:
         """The minibatch of a step.
 
+        Parameters
+        ----------
+        step_index : int
+            The number of the step, as the caller counts.
+
         Returns
         -------
         Batch or None
             None before ``learning_starts``, and while fewer rows than one minibatch are stored and
             no demonstrations are pinned.
+
+        Raises
+        ------
+        OrderError
+            Before `setup`.
+        EmptyBufferError, SampleRangeError
+            As in `StoreReplay.sample`.
         """
         learning_starts = self._require_setup("step")
         if step_index < learning_starts:

@@ -81,7 +81,7 @@ def forbid_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
     def allocate(rows: int, stride: int) -> None:
         raise AssertionError(f"{rows} rows of {stride} bytes were allocated")
 
-    monkeypatch.setattr("cpreplay.host_ops._aligned_zeros", allocate)
+    monkeypatch.setattr("cpreplay.host_ops.aligned_zeros", allocate)
 
 
 def test_a_buffer_ten_times_the_memory_is_refused_before_anything_is_allocated(

@@ -27,6 +27,8 @@ KEEP_BYTES = 256 << 20
 
 # -ffp-contract=off: no fused multiply-add; NVRTC is told the same with -fmad=false
 COMMON = ("-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-fno-builtin", "-w")
+# -Bsymbolic: a kernel may have the name of a function of libc, as `advance` has
+LINK = ("-shared", "-Wl,-Bsymbolic")
 # The sanitizers' runtimes are not linked: emu_core.cpp has the hooks.  (-fsanitize=float-divide-
 # by-zero is not asked for: IEEE defines the quotient.)
 MODES = {
@@ -45,7 +47,17 @@ MODES = {
 
 
 class EmuError(RuntimeError):
-    """What the emulator found while a kernel ran, or when it was compiled."""
+    """What the emulator found while a kernel ran, or when it was compiled.
+
+    Attributes
+    ----------
+    address : int
+        Of an access outside of all arrays, else 0.
+    """
+
+    def __init__(self, message, address=0):
+        super().__init__(message)
+        self.address = address
 
 
 class CompileError(EmuError):
@@ -78,7 +90,7 @@ def _compiler_version():
 
 def _key(*parts):
     """Names everything that goes into a build."""
-    return hashlib.sha256(repr((_compiler_version(), CXX, *parts)).encode()).hexdigest()[:24]
+    return hashlib.sha256(repr((_compiler_version(), CXX, LINK, *parts)).encode()).hexdigest()[:24]
 
 
 def _run(command):
@@ -103,7 +115,7 @@ def _library(key, source, compile_flags):
         (folder / "source.cpp").write_text(source)
         # two steps: with the -fsanitize flags the link would pull in the runtimes
         _run([CXX, *compile_flags, "-c", folder / "source.cpp", "-o", folder / "object.o"])
-        _run([CXX, "-shared", folder / "object.o", "-o", folder / "library.so"])
+        _run([CXX, *LINK, folder / "object.o", "-o", folder / "library.so"])
         os.replace(folder / "library.so", path)
     return path
 
@@ -142,7 +154,7 @@ def core():
     shape = ctypes.POINTER(ctypes.c_ssize_t)
     library.emu_launch.restype = ctypes.c_char_p
     library.emu_accesses.restype = ctypes.c_uint64
-    library.emu_error_pc.restype = address
+    library.emu_error_pc.restype = library.emu_error_address.restype = address
     library.emu_register.argtypes = [address, size, ctypes.c_char_p]
     library.emu_unregister.argtypes = [address]
     library.emu_zero.argtypes = [address, size]
@@ -191,6 +203,12 @@ class _Parameter(ctypes.Structure):
         ("is_pointer", ctypes.c_uint),
         ("points_to_const", ctypes.c_uint),
     )
+
+
+@functools.lru_cache(maxsize=256)
+def module(code, instances=(), defines=(), mode="check"):
+    """The `Module` of these, made once."""
+    return Module(code, instances, defines, mode)
 
 
 class Module:
@@ -267,7 +285,8 @@ class Module:
             ctypes.c_uint64(settings.limit),
         )
         if error is not None:
-            raise EmuError(f"{name}: {error.decode()}{self._where(core().emu_error_pc())}")
+            where = self._where(core().emu_error_pc())
+            raise EmuError(f"{name}: {error.decode()}{where}", core().emu_error_address())
         return core().emu_accesses()
 
     def _where(self, pc):

@@ -14,7 +14,9 @@ TABLES = {"kernels": KERNELS, "python": PYTHON}
 TESTS = KERNEL_TESTS | PYTHON_TESTS
 
 
-def chosen(only: str | None, file: str | None, word: str | None) -> list[tuple[str, Mutant]]:
+def chosen(
+    only: str | None, file: str | None, word: str | None
+) -> list[tuple[str, Mutant]]:
     """The mutants that were asked for, each with its file."""
     return [
         (path, mutant)
@@ -70,9 +72,12 @@ def main() -> int:
     parser.add_argument("--file", help="only mutants of files with this in their path")
     parser.add_argument("--word", help="only mutants with this in their text")
     parser.add_argument("--seed", type=int, default=1, help="the emulator's schedule")
+    parser.add_argument("--equivalent", action="store_true", help="the equivalent ones as well")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
     arguments = parser.parse_args()
     mutants = chosen(arguments.only, arguments.file, arguments.word)
+    if not arguments.equivalent:
+        mutants = [(file, mutant) for file, mutant in mutants if not mutant.equivalent]
     if arguments.list:
         for file, mutant in mutants:
             print(f"{file}: {mutant.label}")

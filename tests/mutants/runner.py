@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from tests.mutants.mutant import Mutant
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 180  # seconds for one mutant
 
+_BROKEN = ("CompileError", "CompileException", "CalledProcessError", "SyntaxError", "NameError")
 _COPIED = ("cpreplay", "cuda_src", "tests", "setup.cfg", "pyproject.toml")
 
 
@@ -51,6 +51,7 @@ class Workshop:
             **os.environ,
             "CPREPLAY_EMU_SEEDS": str(seed),
             "CPREPLAY_EMU_CACHE": str(folder / "emulator"),
+            "COLUMNS": "300",  # so that pytest does not shorten its summary
             # A stale .pyc of a source that was changed back within a second would be taken.
             "PYTHONDONTWRITEBYTECODE": "1",
         }
@@ -67,9 +68,10 @@ class Workshop:
 
     def run(self, tests: Sequence[str]) -> tuple[Outcome, str]:
         """Run test files in order up to the first failure."""
+        shutil.rmtree(self._folder / ".hypothesis", ignore_errors=True)
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=short"]
         command += ["-p", "no:cacheprovider", "-p", "tests.mutants.plugin"]
-        command += [f"tests/test_{name}.py" for name in tests]
+        command += [test if test.startswith("-") else f"tests/test_{test}.py" for test in tests]
         with subprocess.Popen(
             command, cwd=self._folder, env=self._environment, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
@@ -95,13 +97,7 @@ def _verdict(code: int, output: str) -> tuple[Outcome, str]:
         return Outcome.SURVIVED, ""
     failed = [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     detail = failed[0].split(" ", 1)[1] if failed else output.strip()[-2000:]
-    broken = ("CompileError", "SyntaxError", "NameError", "CalledProcessError", "error: ")
-    if any(word in output for word in broken):
-        return Outcome.BROKEN, detail
-    if code < 0 or not failed:  # the interpreter itself died, or no test began
+    if code != 1 or any(word in detail for word in _BROKEN):  # 2: a file cannot be collected
         return Outcome.BROKEN, detail
     return (Outcome.FINDING if "EmuError" in detail else Outcome.ASSERTION), detail
 
-
-def stopwatch() -> float:
-    return time.monotonic()

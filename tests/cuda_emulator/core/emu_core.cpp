@@ -44,8 +44,8 @@ struct Fiber : EmuThread {
     Block* in;
     unsigned number, lane, warp;  // number in the block, and its parts
     bool done;
-    uint32_t epoch;          // __syncthreads passed
-    uint32_t clock[WARP];    // vector clock over the warp's lanes
+    uint16_t epoch;          // __syncthreads passed
+    uint16_t clock[WARP];    // vector clock over the warp's lanes
     int barrier_result;      // of __syncthreads_count/and/or
     const char* waits_in;    // for messages
     const char* waits_file;
@@ -113,7 +113,7 @@ struct State {
     uint64_t steps, limit, accesses;
     // what was found
     std::string error;
-    uintptr_t error_pc;
+    uintptr_t error_pc, error_address;
     Buffers buffers;
 } S;
 
@@ -243,7 +243,7 @@ void release_barrier(Block& b, Fiber* last) {
     b.barrier_result = b.accumulated;
     for (auto* f : b.fibers)
         if (!f->done) {
-            f->epoch++;
+            if (!++f->epoch) fail("more barriers than the emulator can count");
             f->barrier_result = b.barrier_result;
             if (f != last) S.ready.push_back(f);
         }
@@ -258,7 +258,7 @@ void complete(Block& b, unsigned warp, Meeting& m, Fiber* last) {
     m.arrived = 0;
     Fiber** fiber = &b.fibers[warp * WARP];
     if (m.kind == SYNCWARP) {  // joins the clocks; shuffles and votes do not order memory
-        uint32_t joined[WARP] = {};
+        uint16_t joined[WARP] = {};
         for (unsigned l = 0; l < WARP; ++l)
             if (lanes >> l & 1)
                 for (unsigned k = 0; k < WARP; ++k)
@@ -266,7 +266,7 @@ void complete(Block& b, unsigned warp, Meeting& m, Fiber* last) {
         for (unsigned l = 0; l < WARP; ++l)
             if (lanes >> l & 1) {
                 memcpy(fiber[l]->clock, joined, sizeof joined);
-                fiber[l]->clock[l]++;
+                if (!++fiber[l]->clock[l]) fail("more barriers than the emulator can count");
             }
     }
     for (unsigned l = 0; l < WARP; ++l)
@@ -395,11 +395,13 @@ inline void check_bytes(Shadow& shadow, size_t at, unsigned size, bool write, bo
 }
 
 [[noreturn]] void fail_outside(uintptr_t a, unsigned size, const char* what) {
+    const size_t NEAR = 1 << 20;
     Buffer* b = S.buffers.before(a);
-    if (b)
+    S.error_address = a;
+    if (b && !b->of_library && a - b->end < NEAR)
         fail("out of bounds: %u-byte %s %zu bytes past the end of %s (%zu bytes)", size, what,
              (size_t)(a - b->end), b->name.c_str(), b->size());
-    fail("out of bounds: %u-byte %s of %p, in no buffer", size, what, (void*)a);
+    fail("out of bounds: %u-byte %s of %p, which is in no array", size, what, (void*)a);
 }
 
 // Every access of a kernel in mode "check" comes through here before it happens.
@@ -723,6 +725,9 @@ void emu_register_library(const char* path) {
 
 uintptr_t emu_error_pc() { return S.error_pc; }
 
+// Of an access outside of all buffers, else 0.
+uintptr_t emu_error_address() { return S.error_address; }
+
 uint64_t emu_accesses() { return S.accesses; }
 
 // Runs a kernel to its end; returns what was found, or null.
@@ -732,7 +737,7 @@ const char* emu_launch(void (*kernel)(void**), void** args, const unsigned* grid
                        uint64_t limit) {
     std::lock_guard<std::mutex> lock(S.one_launch);
     S.error.clear();
-    S.error_pc = 0;
+    S.error_pc = S.error_address = 0;
     S.kernel = kernel;
     S.args = args;
     emu_grid_dim = {grid[0], grid[1], grid[2]};

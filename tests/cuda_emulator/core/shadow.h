@@ -16,7 +16,8 @@
 // Who accessed, and when: `epoch` counts the __syncthreads it had passed, `clock` its own
 // __syncwarp.  id 0 is nobody.
 struct Access {
-    uint32_t id, epoch, clock;
+    uint32_t id;
+    uint16_t epoch, clock;
 };
 
 // The last write and the last two reads (two, so that one thread's own read does not hide
@@ -27,6 +28,7 @@ struct Record {
     uint16_t split;  // of a word: its bytes have records of their own
     Access write, read, older_read;
 };
+static_assert(sizeof(Record) == 32, "two records in a cache line");
 
 inline void* map_sparse(size_t bytes) {
     void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,

@@ -8,7 +8,7 @@ import numpy as np
 from .. import emu
 from ._arrays import ndarray
 from ._errors import CUDADriverError
-from ._memory import MemoryPointer
+from ._memory import MemoryPointer, describe_address
 from ._simulation import sim
 from ._streams import get_current_stream
 
@@ -22,7 +22,7 @@ def _compile(code, options, name_expressions=()):
         # CuPy's cache does not see the text of included headers, so the library inlines them
         raise NotImplementedError("fake: no include path")
     defines = [found[1] for found in map(_DEFINE.fullmatch, options) if found]
-    return emu.Module(code, name_expressions, defines)
+    return emu.module(code, name_expressions, tuple(defines), emu.config.mode)
 
 
 class RawModule:
@@ -121,7 +121,12 @@ class RawKernel:
         module, name = self._module, self.name
 
         def run():
-            accesses = module.launch(name, grid, block, packed, shared_mem)
+            try:
+                accesses = module.launch(name, grid, block, packed, shared_mem)
+            except emu.EmuError as error:
+                if error.address:
+                    error.add_note(describe_address(error.address))
+                raise
             sim.note("ran", (name, accesses))
 
         (stream or get_current_stream())._queue.put(run, name)

@@ -120,6 +120,22 @@ def find_block(ptr, nbytes):
     raise ValueError(f"fake: {nbytes} bytes at {ptr:#x} are not in the fake device's memory")
 
 
+def describe_address(address):
+    """What an address is that lies in no array which is allocated now, for a message."""
+    for reference in sim.blocks.values():
+        block = reference()
+        if block is not None and block.ptr <= address < block.ptr + block.pages.nbytes:
+            return (
+                f"The address is byte {address - block.ptr} of {block.name}, which is not yet "
+                "allocated here: nobody waited for the stream that allocates it."
+            )
+    for free in sim.pool.values():
+        for pages in free:
+            if pages.base <= address < pages.base + pages.nbytes:
+                return "The address is in memory that was freed."
+    return "The address is in no memory of the fake device."
+
+
 class UnownedMemory:
     """Somebody else's memory; it must lie inside the fake device's."""
 

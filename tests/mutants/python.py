@@ -1,0 +1,2 @@
+PYTHON = {}
+PYTHON_TESTS = {}
