@@ -4,7 +4,7 @@ The contract is in `ops`. CuPy is imported when the first device buffer is made,
 """
 
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -99,13 +99,27 @@ def device_row_nbytes(layout: Layout) -> int:
     return layout.row_nbytes + (_LAST_INVALID.itemsize if layout.quantizes else 0)
 
 
+def _compiled_kernels(cupy: Any) -> Mapping[str, Any]:
+    """Every kernel, compiled now, so that what is missing shows here and not at the first add."""
+    loaded = kernels.load(cupy)
+    try:
+        for kernel in loaded.values():
+            kernel.compile()
+    except Exception as error:  # CuPy has no one class for what may be missing
+        raise DeviceUnavailableError(
+            f"StoreReplayGpu cannot compile its kernels ({type(error).__name__}: {error}); pip "
+            "install 'cpreplay[cuda12]' or 'cpreplay[cuda13]' brings the wheels it needs"
+        ) from error
+    return loaded
+
+
 class DeviceOps:
     """Rows and draws of one buffer in the memory of one card."""
 
     def __init__(self, cupy: Any, layout: Layout, capacity: int, key: int) -> None:
         self._cupy = cupy
         self._device = int(cupy.cuda.runtime.getDevice())
-        self._kernels = kernels.load(cupy)
+        self._kernels = _compiled_kernels(cupy)
         self._layout = layout
         # As they are uploaded: the device itself quantises.
         self._columns = [attrs.evolve(column, stored=column.dtype) for column in layout.columns]

@@ -22,8 +22,8 @@ ALIGNMENT = 64
 # 13 % at 256 rows.
 _SCRATCH_BYTES = 512 * 1024
 
-# NumPy's limit on a field of a record, which a column of a batch is.
-_LARGEST_COLUMN = 2**31 - 1
+# NumPy's limit on a record, which a batch is.
+_LARGEST_BATCH = 2**31 - 1
 
 
 class HostColumn:
@@ -148,12 +148,12 @@ class BatchForm:
             )
             offsets.append(end)
             length = batch_size * column.elements * column.dtype.itemsize
-            if length > _LARGEST_COLUMN:
-                raise SampleRangeError(
-                    f"a batch of {batch_size} takes {length:,} bytes for {column.name}, and at "
-                    f"most {_LARGEST_COLUMN:,} are possible; draw it in parts"
-                )
             end += -(-length // ALIGNMENT) * ALIGNMENT
+        if end > _LARGEST_BATCH:
+            raise SampleRangeError(
+                f"a batch of {batch_size} takes {end:,} bytes, and at most {_LARGEST_BATCH:,} are "
+                "possible; draw it in parts"
+            )
         record = {"names": names, "offsets": offsets, "itemsize": end}
         self._fields = np.dtype({**record, "formats": formats})  # type: ignore[call-overload]
         self._raw = np.dtype({**record, "formats": raw_formats})  # type: ignore[call-overload]

@@ -125,7 +125,9 @@ def _cast(array: NDArray[Any], column: Column) -> NDArray[Any]:
                 f"{column.name}: finite {array.dtype} values would become infinite in a column of "
                 f"{dtype}"
             ) from None
-    if array.dtype.kind == "O" and all(isinstance(item, int) for item in array.flat):
+    if array.dtype.kind == "O" and all(type(item) is int for item in array.flat):
+        if array.min() >= -(2**63) and array.max() < 2**63:
+            return _cast(array.astype(np.int64), column)
         raise ColumnValueError(
             f"{column.name}: integers between {array.min()} and {array.max()} were given, and none "
             "of more than 64 bits can be stored"

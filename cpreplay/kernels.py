@@ -38,7 +38,7 @@ def source(name: str) -> str:
 
 
 def load(cupy: Any) -> Mapping[str, Any]:
-    """Every kernel by name. Compiled by CuPy when it is first launched, and then cached on disk."""
+    """Every kernel by name. CuPy compiles each source once, and caches the result on disk."""
     return {
         kernel: cupy.RawKernel(source(name), kernel, options=OPTIONS)
         for name, kernels in KERNELS.items()
