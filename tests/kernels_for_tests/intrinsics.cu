@@ -3,11 +3,12 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-#define EACH(i, n) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+#define EACH(i, n) \
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
 
 extern "C" __global__ void integers(const u64* a, const u64* b, u64* high, u32* high32, int* bits,
                                     int n) {
-    EACH(i, n) {
+    EACH (i, n) {
         high[i] = __umul64hi(a[i], b[i]);
         high32[i] = __umulhi((u32)a[i], (u32)b[i]);
         bits[i] = __popcll(a[i]) + 100 * __clz((int)b[i]) + 10000 * __ffs((int)a[i]);
@@ -16,7 +17,7 @@ extern "C" __global__ void integers(const u64* a, const u64* b, u64* high, u32* 
 
 extern "C" __global__ void float_to_integer(const float* x, int* rn, u32* urn, float* nearest,
                                             int* rz, int n) {
-    EACH(i, n) {
+    EACH (i, n) {
         rn[i] = __float2int_rn(x[i]);
         urn[i] = __float2uint_rn(x[i]);
         nearest[i] = rintf(x[i]);
@@ -26,7 +27,7 @@ extern "C" __global__ void float_to_integer(const float* x, int* rn, u32* urn, f
 
 extern "C" __global__ void float_arithmetic(const float* a, const float* b, float* sum,
                                             float* product, float* quotient, float* both, int n) {
-    EACH(i, n) {
+    EACH (i, n) {
         sum[i] = __fadd_rn(a[i], b[i]);
         product[i] = __fmul_rn(a[i], b[i]);
         quotient[i] = __fdiv_rn(a[i], b[i]);
@@ -37,7 +38,7 @@ extern "C" __global__ void float_arithmetic(const float* a, const float* b, floa
 extern "C" __global__ void double_arithmetic(const double* a, const double* b, double* sum,
                                              double* difference, double* product, double* quotient,
                                              double* both, int n) {
-    EACH(i, n) {
+    EACH (i, n) {
         sum[i] = __dadd_rn(a[i], b[i]);
         difference[i] = __dsub_rn(a[i], b[i]);
         product[i] = __dmul_rn(a[i], b[i]);
@@ -49,7 +50,7 @@ extern "C" __global__ void double_arithmetic(const double* a, const double* b, d
 extern "C" __global__ void conversions(const double* x, const u64* words, float* narrowed,
                                        double* widened, int* kinds, double* absolute, double* power,
                                        int n) {
-    EACH(i, n) {
+    EACH (i, n) {
         narrowed[i] = __double2float_rn(x[i]);
         widened[i] = __ull2double_rn(words[i]);
         kinds[i] = (isnan(x[i]) ? 1 : 0) + (isfinite(x[i]) ? 2 : 0) + (isnan((float)1.f) ? 4 : 0);
@@ -59,7 +60,7 @@ extern "C" __global__ void conversions(const double* x, const u64* words, float*
 }
 
 extern "C" __global__ void subnormals(const float* x, float* doubled, int n) {
-    EACH(i, n) doubled[i] = x[i] * 2.f;
+    EACH (i, n) doubled[i] = x[i] * 2.f;
 }
 
 // every thread takes part in every counter

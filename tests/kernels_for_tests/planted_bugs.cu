@@ -151,13 +151,15 @@ extern "C" __global__ void endless_loop_fixed(int* out) {
 
 extern "C" __global__ void endless_arithmetic(int* out, unsigned n) {
     unsigned x = threadIdx.x;
-    do x = x * 5 + 1; while (x % n != 7);
+    do x = x * 5 + 1;
+    while (x % n != 7);
     out[threadIdx.x] = x;
 }
 
 extern "C" __global__ void endless_arithmetic_fixed(int* out, unsigned n) {
     unsigned x = threadIdx.x;
-    do x = x * 5 + 1; while (x % n != 3);
+    do x = x * 5 + 1;
+    while (x % n != 3);
     out[threadIdx.x] = x;
 }
 
@@ -226,7 +228,9 @@ extern "C" __global__ void past_shared_fixed(int* out) {
 
 // ---- arithmetic that C++ does not define
 
-extern "C" __global__ void signed_overflow(int* out) { out[threadIdx.x] = 2147483647 - 10 + (int)threadIdx.x; }
+extern "C" __global__ void signed_overflow(int* out) {
+    out[threadIdx.x] = 2147483647 - 10 + (int)threadIdx.x;
+}
 
 extern "C" __global__ void signed_overflow_fixed(int* out) {
     out[threadIdx.x] = (int)(2147483647u - 10u + threadIdx.x);

@@ -36,8 +36,7 @@ public:
     }
 
     void remove_arrays() {
-        all_.erase(std::remove_if(all_.begin(), all_.end(),
-                                  [](auto& b) { return !b->of_library; }),
+        all_.erase(std::remove_if(all_.begin(), all_.end(), [](auto& b) { return !b->of_library; }),
                    all_.end());
         forget_cache();
     }

@@ -20,12 +20,8 @@ typedef __SIZE_TYPE__ size_t;
 // ---- vector types
 
 #define EMU_VECTOR(T, N)                                                            \
-    struct __attribute__((aligned(2 * sizeof(T)))) N##2 {                           \
-        T x, y;                                                                     \
-    };                                                                              \
-    struct N##3 {                                                                   \
-        T x, y, z;                                                                  \
-    };                                                                              \
+    struct __attribute__((aligned(2 * sizeof(T)))) N##2 { T x, y; };                \
+    struct N##3 { T x, y, z; };                                                     \
     struct __attribute__((aligned(4 * sizeof(T) > 16 ? 16 : 4 * sizeof(T)))) N##4 { \
         T x, y, z, w;                                                               \
     };                                                                              \
@@ -227,12 +223,12 @@ EMU_OWN inline unsigned match_any(const char* file, int site, unsigned mask, T v
         *p = (NEW);                                       \
         return old;                                       \
     }
-#define EMU_ATOMIC_CAS(T)                                            \
-    EMU_OWN static inline T atomicCAS(T* p, T expected, T value) {   \
-        emu_atomic(p, sizeof(T), 1);                                 \
-        T old = *p;                                                  \
-        if (old == expected) *p = value;                             \
-        return old;                                                  \
+#define EMU_ATOMIC_CAS(T)                                          \
+    EMU_OWN static inline T atomicCAS(T* p, T expected, T value) { \
+        emu_atomic(p, sizeof(T), 1);                               \
+        T old = *p;                                                \
+        if (old == expected) *p = value;                           \
+        return old;                                                \
     }
 // sums of signed integers wrap around
 EMU_ATOMIC(Add, int, 1, (int)((unsigned)old + (unsigned)value))
@@ -254,15 +250,15 @@ EMU_ATOMIC(Min, int, 1, value < old ? value : old)
 EMU_ATOMIC(Min, unsigned int, 1, value < old ? value : old)
 EMU_ATOMIC(Min, long long, 1, value < old ? value : old)
 EMU_ATOMIC(Min, unsigned long long, 1, value < old ? value : old)
-EMU_ATOMIC(And, int, 1, old & value)
-EMU_ATOMIC(And, unsigned int, 1, old & value)
-EMU_ATOMIC(And, unsigned long long, 1, old & value)
-EMU_ATOMIC(Or, int, 1, old | value)
-EMU_ATOMIC(Or, unsigned int, 1, old | value)
-EMU_ATOMIC(Or, unsigned long long, 1, old | value)
-EMU_ATOMIC(Xor, int, 1, old ^ value)
-EMU_ATOMIC(Xor, unsigned int, 1, old ^ value)
-EMU_ATOMIC(Xor, unsigned long long, 1, old ^ value)
+EMU_ATOMIC(And, int, 1, (old & value))
+EMU_ATOMIC(And, unsigned int, 1, (old & value))
+EMU_ATOMIC(And, unsigned long long, 1, (old & value))
+EMU_ATOMIC(Or, int, 1, (old | value))
+EMU_ATOMIC(Or, unsigned int, 1, (old | value))
+EMU_ATOMIC(Or, unsigned long long, 1, (old | value))
+EMU_ATOMIC(Xor, int, 1, (old ^ value))
+EMU_ATOMIC(Xor, unsigned int, 1, (old ^ value))
+EMU_ATOMIC(Xor, unsigned long long, 1, (old ^ value))
 EMU_ATOMIC(Inc, unsigned int, 1, old >= value ? 0 : old + 1)
 EMU_ATOMIC(Dec, unsigned int, 1, old == 0 || old > value ? value : old - 1)
 EMU_ATOMIC_CAS(int)
@@ -363,19 +359,17 @@ EMU_OWN inline To saturate(From v) {
 }
 }  // namespace emu
 
-#define EMU_TO_INTEGER(NAME, FROM, TO, SUFFIX)                                                 \
-    static inline TO __##NAME##_rn(FROM v) {                                                   \
-        return emu::saturate<TO>(__builtin_rint##SUFFIX(v));                                   \
-    }                                                                                          \
-    static inline TO __##NAME##_rz(FROM v) {                                                   \
-        return emu::saturate<TO>(__builtin_trunc##SUFFIX(v));                                  \
-    }                                                                                          \
-    static inline TO __##NAME##_rd(FROM v) {                                                   \
-        return emu::saturate<TO>(__builtin_floor##SUFFIX(v));                                  \
-    }                                                                                          \
-    static inline TO __##NAME##_ru(FROM v) {                                                   \
-        return emu::saturate<TO>(__builtin_ceil##SUFFIX(v));                                   \
-    }
+#define EMU_TO_INTEGER(NAME, FROM, TO, SUFFIX)                \
+    static inline TO __##NAME##_rn(FROM v) {                  \
+        return emu::saturate<TO>(__builtin_rint##SUFFIX(v));  \
+    }                                                         \
+    static inline TO __##NAME##_rz(FROM v) {                  \
+        return emu::saturate<TO>(__builtin_trunc##SUFFIX(v)); \
+    }                                                         \
+    static inline TO __##NAME##_rd(FROM v) {                  \
+        return emu::saturate<TO>(__builtin_floor##SUFFIX(v)); \
+    }                                                         \
+    static inline TO __##NAME##_ru(FROM v) { return emu::saturate<TO>(__builtin_ceil##SUFFIX(v)); }
 EMU_TO_INTEGER(float2int, float, int, f)
 EMU_TO_INTEGER(float2uint, float, unsigned int, f)
 EMU_TO_INTEGER(float2ll, float, long long, f)
@@ -408,13 +402,13 @@ __attribute__((no_sanitize("float-cast-overflow"))) static inline float __double
 
 // ---- mathematical functions: for double, for float, and with CUDA's name for float
 
-#define EMU_MATH1(NAME)                                                       \
-    static inline double NAME(double x) { return __builtin_##NAME(x); }       \
-    static inline float NAME(float x) { return __builtin_##NAME##f(x); }      \
+#define EMU_MATH1(NAME)                                                  \
+    static inline double NAME(double x) { return __builtin_##NAME(x); }  \
+    static inline float NAME(float x) { return __builtin_##NAME##f(x); } \
     static inline float NAME##f(float x) { return __builtin_##NAME##f(x); }
-#define EMU_MATH2(NAME)                                                                \
-    static inline double NAME(double x, double y) { return __builtin_##NAME(x, y); }   \
-    static inline float NAME(float x, float y) { return __builtin_##NAME##f(x, y); }   \
+#define EMU_MATH2(NAME)                                                              \
+    static inline double NAME(double x, double y) { return __builtin_##NAME(x, y); } \
+    static inline float NAME(float x, float y) { return __builtin_##NAME##f(x, y); } \
     static inline float NAME##f(float x, float y) { return __builtin_##NAME##f(x, y); }
 EMU_MATH1(fabs)
 EMU_MATH1(sqrt)
@@ -507,10 +501,10 @@ struct code {
     static constexpr const char* value = "V";
 };
 
-#define EMU_CODE(T, C)                            \
-    template <>                                   \
-    struct code<T> {                              \
-        static constexpr const char* value = C;   \
+#define EMU_CODE(T, C)                          \
+    template <>                                 \
+    struct code<T> {                            \
+        static constexpr const char* value = C; \
     };
 EMU_CODE(bool, "b1")
 EMU_CODE(char, "i1")
@@ -576,8 +570,8 @@ EMU_OWN inline const EmuParameter* parameters(void (*)(A...), unsigned* n) {
 }  // namespace emu
 
 // emu.py adds one of these for each kernel.
-#define EMU_EXPORT(ID, ...)                                                                    \
-    extern "C" EMU_OWN void emu_kernel_##ID(void** args) { emu::call(&__VA_ARGS__, args); }    \
-    extern "C" EMU_OWN const EmuParameter* emu_parameters_##ID(unsigned* n) {                  \
-        return emu::parameters(&__VA_ARGS__, n);                                               \
+#define EMU_EXPORT(ID, ...)                                                                 \
+    extern "C" EMU_OWN void emu_kernel_##ID(void** args) { emu::call(&__VA_ARGS__, args); } \
+    extern "C" EMU_OWN const EmuParameter* emu_parameters_##ID(unsigned* n) {               \
+        return emu::parameters(&__VA_ARGS__, n);                                            \
     }

@@ -3,8 +3,8 @@
 //
 // One launch runs at a time.  `launch` starts the first blocks' fibers and switches to one of them;
 // fibers then switch among themselves, and back to the launch when a block ends, when something is
-// found, or when nobody can go on.  Kernels' libraries find what they call here (cuda_emu.h, and the
-// hooks that -fsanitize and -fsanitize-coverage put before each access and at each branch).
+// found, or when nobody can go on.  Kernels' libraries find what they call here (cuda_emu.h, and
+// the hooks that -fsanitize and -fsanitize-coverage put before each access and at each branch).
 #include "buffers.h"
 #include "context.h"
 #include <cstdarg>
@@ -44,10 +44,10 @@ struct Fiber : EmuThread {
     Block* in;
     unsigned number, lane, warp;  // number in the block, and its parts
     bool done;
-    uint16_t epoch;          // __syncthreads passed
-    uint16_t clock[WARP];    // vector clock over the warp's lanes
-    int barrier_result;      // of __syncthreads_count/and/or
-    const char* waits_in;    // for messages
+    uint16_t epoch;        // __syncthreads passed
+    uint16_t clock[WARP];  // vector clock over the warp's lanes
+    int barrier_result;    // of __syncthreads_count/and/or
+    const char* waits_in;  // for messages
     const char* waits_file;
     int waits_line;
 };
@@ -389,9 +389,8 @@ inline void check_bytes(Shadow& shadow, size_t at, unsigned size, bool write, bo
         fail("uninitialised read of %s: %u bytes at byte %zu, which nobody wrote", where, size, at);
     if (write) shadow.mark_access_written(at, size);
     uint32_t id = (me->in->number << ID_BITS | me->number) + 1;
-    shadow.visit(at, size, write && !atomic, generation, [&](Record& r, size_t byte) {
-        touch(r, byte, id, me, write, atomic, where);
-    });
+    shadow.visit(at, size, write && !atomic, generation,
+                 [&](Record& r, size_t byte) { touch(r, byte, id, me, write, atomic, where); });
 }
 
 [[noreturn]] void fail_outside(uintptr_t a, unsigned size, const char* what) {
@@ -431,8 +430,7 @@ inline void access(uintptr_t a, unsigned size, bool write, bool atomic, bool rea
     at = a - b->begin;
     if (at + size > b->size())
         fail("out of bounds: %u-byte %s straddles the end of %s", size, what, b->name.c_str());
-    if (a % size)
-        fail("misaligned %u-byte %s of %s at byte %zu", size, what, b->name.c_str(), at);
+    if (a % size) fail("misaligned %u-byte %s of %s at byte %zu", size, what, b->name.c_str(), at);
     if (write && b->read_only) fail("write of constant %s", b->name.c_str());
     check_bytes(b->shadow, at, size, write, atomic, reads, S.launch_generation, b->name.c_str());
 }
@@ -611,10 +609,12 @@ void __tsan_func_exit() {}
 
 void __tsan_vptr_update(void**, void*) {}
 
-#define TSAN_HOOKS(N)                                                                           \
-    void __tsan_read##N(void* p) { access((uintptr_t)p, N, false, false, true, CALLER); }       \
-    void __tsan_write##N(void* p) { access((uintptr_t)p, N, true, false, false, CALLER); }      \
-    void __tsan_unaligned_read##N(void* p) { access((uintptr_t)p, N, false, false, true, CALLER); } \
+#define TSAN_HOOKS(N)                                                                      \
+    void __tsan_read##N(void* p) { access((uintptr_t)p, N, false, false, true, CALLER); }  \
+    void __tsan_write##N(void* p) { access((uintptr_t)p, N, true, false, false, CALLER); } \
+    void __tsan_unaligned_read##N(void* p) {                                               \
+        access((uintptr_t)p, N, false, false, true, CALLER);                               \
+    }                                                                                      \
     void __tsan_unaligned_write##N(void* p) { access((uintptr_t)p, N, true, false, false, CALLER); }
 TSAN_HOOKS(1)
 TSAN_HOOKS(2)
@@ -637,11 +637,11 @@ struct SourcePlace {
     uint32_t line, column;
 };
 
-#define UBSAN_HOOK(N)                                                                        \
-    void __ubsan_handle_##N(SourcePlace* at, ...) {                                          \
-        S.error_pc = 0;                                                                      \
-        fail("undefined behaviour (" #N ") at %s:%u:%u", at->file, at->line, at->column);    \
-    }                                                                                        \
+#define UBSAN_HOOK(N)                                                                     \
+    void __ubsan_handle_##N(SourcePlace* at, ...) {                                       \
+        S.error_pc = 0;                                                                   \
+        fail("undefined behaviour (" #N ") at %s:%u:%u", at->file, at->line, at->column); \
+    }                                                                                     \
     void __ubsan_handle_##N##_abort(SourcePlace* at, ...) { __ubsan_handle_##N(at); }
 UBSAN_HOOK(out_of_bounds)
 UBSAN_HOOK(shift_out_of_bounds)
@@ -707,11 +707,11 @@ void emu_zero(uintptr_t at, size_t n) {
 static int register_segments(dl_phdr_info* info, size_t, void* path) {
     if (strcmp(info->dlpi_name, (const char*)path)) return 0;
     for (int i = 0; i < info->dlpi_phnum; ++i) {
-        const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+        const ElfW(Phdr) & segment = info->dlpi_phdr[i];
         if (segment.p_type != PT_LOAD || segment.p_flags & PF_X) continue;
-        auto b = std::make_unique<Buffer>(info->dlpi_addr + segment.p_vaddr, segment.p_memsz,
-                                          "the module's variables", !(segment.p_flags & PF_W),
-                                          true);
+        auto b =
+            std::make_unique<Buffer>(info->dlpi_addr + segment.p_vaddr, segment.p_memsz,
+                                     "the module's variables", !(segment.p_flags & PF_W), true);
         b->shadow.mark_all_written();
         S.buffers.add(std::move(b));
     }
@@ -719,9 +719,7 @@ static int register_segments(dl_phdr_info* info, size_t, void* path) {
 }
 
 // The __device__ and __constant__ variables of a kernel library lie in its data segments.
-void emu_register_library(const char* path) {
-    dl_iterate_phdr(register_segments, (void*)path);
-}
+void emu_register_library(const char* path) { dl_iterate_phdr(register_segments, (void*)path); }
 
 uintptr_t emu_error_pc() { return S.error_pc; }
 

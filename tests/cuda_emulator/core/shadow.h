@@ -28,6 +28,7 @@ struct Record {
     uint16_t split;  // of a word: its bytes have records of their own
     Access write, read, older_read;
 };
+
 static_assert(sizeof(Record) == 32, "two records in a cache line");
 
 inline void* map_sparse(size_t bytes) {
@@ -136,10 +137,13 @@ private:
     Record* bytes_ = nullptr;
 
     size_t pages() const { return n_ / PAGE + 2; }
+
     size_t bits_bytes() const { return n_ / 8 + 16; }
+
     size_t words_bytes() const { return (n_ / 4 + 8) * sizeof(Record); }
 
     static uint16_t mask(size_t at, unsigned size) { return ((1u << size) - 1) << (at % 16); }
+
     uint16_t& bits16(size_t at) { return ((uint16_t*)written_)[at / 16]; }
 
     void need_bits() {

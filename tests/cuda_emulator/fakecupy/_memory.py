@@ -113,7 +113,7 @@ def check_all_guards():
 
 def find_block(ptr, nbytes):
     """The live block that holds these bytes, or ValueError."""
-    for reference in sim.blocks.values():
+    for reference in list(sim.blocks.values()):
         block = reference()
         if block is not None and block.ptr <= ptr and ptr + nbytes <= block.ptr + block.nbytes:
             return block
@@ -122,7 +122,7 @@ def find_block(ptr, nbytes):
 
 def describe_address(address):
     """What an address is that lies in no array which is allocated now, for a message."""
-    for reference in sim.blocks.values():
+    for reference in list(sim.blocks.values()):
         block = reference()
         if block is not None and block.ptr <= address < block.ptr + block.pages.nbytes:
             return (

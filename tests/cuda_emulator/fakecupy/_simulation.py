@@ -126,6 +126,8 @@ class Queue:
 
     def put_outside_capture(self, run, name, may_run=None):
         """Queue work that no graph holds: allocating and freeing are host actions."""
+        if self not in sim.queues:  # a stream that is gone, whose memory is freed only now
+            sim.queues.append(self)
         self.operations.append(_Operation(run, name, next(sim.numbers), may_run))
         if not sim.deferred:
             sim.drain(self)
