@@ -288,7 +288,7 @@ class _Replay:
         c_min : int
             The window's floor, in rows.
         k_max : int
-            Draws in one round; the paper's number of updates per episode.
+            Draws in one round, after which the window is whole again.
 
         Raises
         ------
