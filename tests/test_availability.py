@@ -10,7 +10,7 @@ import pytest
 
 import cpreplay
 from cpreplay import DeviceUnavailableError, StoreReplay, StoreReplayGpu
-from tests.conftest import Backend
+from tests.conftest import Backend, emulated
 
 
 class BrokenCuPy:
@@ -47,6 +47,13 @@ def no_nvrtc(monkeypatch: pytest.MonkeyPatch, cupy: Any) -> None:
     monkeypatch.setattr(cupy.cuda.nvrtc, "getVersion", missing)
 
 
+def no_headers(monkeypatch: pytest.MonkeyPatch, cupy: Any) -> None:
+    def missing(kernel: Any) -> None:
+        raise RuntimeError("Failed to find CUDA headers")
+
+    monkeypatch.setattr(cupy.RawKernel, "compile", missing)
+
+
 EXTRAS = "'cpreplay[cuda12]' or 'cpreplay[cuda13]'"
 MACHINES: dict[Callable[[pytest.MonkeyPatch, Any], None], tuple[str, ...]] = {
     no_cupy: ("needs CuPy", "ModuleNotFoundError", f"pip install {EXTRAS}"),
@@ -54,22 +61,22 @@ MACHINES: dict[Callable[[pytest.MonkeyPatch, Any], None], tuple[str, ...]] = {
     no_driver: ("NVIDIA driver", "none is installed", "install it", "use StoreReplay"),
     no_card: ("CUDA card", "finds none", "nvidia-smi", "CUDA_VISIBLE_DEVICES", "use StoreReplay"),
     no_nvrtc: ("NVRTC", "Failed to find libnvrtc.so.12", f"pip install {EXTRAS}"),
+    no_headers: ("compile its kernels", "Failed to find CUDA headers", f"pip install {EXTRAS}"),
 }
 
 
 @pytest.fixture(params=MACHINES, ids=lambda prepare: prepare.__name__)
 def machine(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, emulated_device: Backend
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, complete: Backend
 ) -> tuple[str, ...]:
     """A machine without something, and what the refusal has to say."""
-    request.param(monkeypatch, emulated_device.cupy)
+    request.param(monkeypatch, complete.cupy)
     return MACHINES[request.param]
 
 
 @pytest.fixture
-def emulated_device(monkeypatch: pytest.MonkeyPatch) -> Backend:
-    from tests.conftest import emulated
-
+def complete(monkeypatch: pytest.MonkeyPatch) -> Backend:
+    """A machine with everything that a device buffer needs."""
     return emulated(monkeypatch, 0)
 
 
@@ -112,16 +119,24 @@ def test_values_are_checked_before_the_device_is_looked_for(machine: tuple[str, 
         StoreReplayGpu(3, 2, 8, seed=-1)
 
 
-def test_a_machine_with_everything_is_not_refused(emulated_device: Backend) -> None:
+def test_a_machine_with_everything_is_not_refused(complete: Backend) -> None:
     buffer = StoreReplayGpu(3, 2, 8)
     buffer.add(np.ones(3), np.zeros(2), 1.0, np.ones(3), False)
-    assert emulated_device.numpy(buffer.sample(4).obs).tolist() == [[1, 1, 1]] * 4
+    assert complete.numpy(buffer.sample(4).obs).tolist() == [[1, 1, 1]] * 4
 
 
-def test_the_refusal_keeps_its_cause(
-    monkeypatch: pytest.MonkeyPatch, emulated_device: Backend
-) -> None:
-    broken_cupy(monkeypatch, emulated_device.cupy)
+@pytest.mark.parametrize("number", [1, 2, -1, True, 0.0, "0"])
+def test_a_card_that_is_not_there_is_refused(number: Any, complete: Backend) -> None:
+    assert complete.cupy.cuda.runtime.getDeviceCount() == 1
+    with pytest.raises(cpreplay.ConfigurationError) as caught:
+        StoreReplayGpu(3, 2, 8, device=number)
+    assert f"device={number!r}" in str(caught.value)
+    assert "has 1" in str(caught.value)
+    assert StoreReplayGpu(3, 2, 8, device=0).capacity == 8
+
+
+def test_the_refusal_keeps_its_cause(monkeypatch: pytest.MonkeyPatch, complete: Backend) -> None:
+    broken_cupy(monkeypatch, complete.cupy)
     with pytest.raises(DeviceUnavailableError) as caught:
         StoreReplayGpu(3, 2, 8)
     assert isinstance(caught.value.__cause__, OSError)

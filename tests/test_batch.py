@@ -1,6 +1,9 @@
 """What `sample` returns: names, arrays, and how a batch changes framework."""
 
+import copy
 import itertools
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,11 @@ def filled(backend: Backend, obs_shape: Any = 5, **options: Any) -> Any:
         skill=np.arange(40).reshape(20, 2), log_prob=-numbers,
     )  # fmt: skip
     return buffer
+
+
+def pickled(batch: Any) -> Any:
+    """As through a queue between processes."""
+    return pickle.loads(pickle.dumps(batch))
 
 
 def test_columns_are_attributes_and_items(backend: Backend) -> None:
@@ -94,6 +102,31 @@ def test_a_mapped_batch_cannot_be_out(backend: Backend) -> None:
         with pytest.raises(cpreplay.ShapeError, match="mapped to another framework"):
             draw()
     assert buffer.stats()["draws"] == draws
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickled])
+def test_a_copied_batch_is_never_filled_behind_its_arrays(
+    duplicate: Callable[[Any], Any], backend: Backend
+) -> None:
+    if duplicate is not copy.copy and backend.name.startswith("emulated"):
+        pytest.skip("arrays of the emulated device cannot be copied so; those of a card can")
+    buffer = filled(backend)
+    first = buffer.sample(16)
+    second = duplicate(first)
+    kept = {name: backend.numpy(first[name]).tolist() for name in NAMES}
+    assert {name: backend.numpy(second[name]).tolist() for name in NAMES} == kept
+    draws = buffer.stats()["draws"]
+    try:
+        buffer.sample(16, out=second)
+    except cpreplay.ShapeError:
+        assert buffer.stats()["draws"] == draws
+        assert {name: backend.numpy(second[name]).tolist() for name in NAMES} == kept
+    else:
+        assert backend.numpy(second.indices).tolist() != kept["indices"]
+        rows = backend.numpy(second.indices)
+        assert (
+            backend.numpy(second.obs).tolist() == backend.numpy(buffer.column("obs"))[rows].tolist()
+        )
 
 
 def test_a_batch_of_one_back_end_is_no_out_for_the_other(device: Backend) -> None:
@@ -183,3 +216,15 @@ def test_every_lane_is_the_row_that_its_index_names(backend: Backend) -> None:
             stored = backend.numpy(buffer.column(column.name))[rows]
             expected = stored.astype(np.float32) / np.float32(255) if column.quantized else stored
             np.testing.assert_array_equal(backend.numpy(batch[column.name]), expected)
+
+
+@pytest.mark.parametrize("size", [9_511, 10_000, 19_021, 19_022, 2**31, 2**62])
+def test_a_batch_too_large_for_one_record_of_numpys_is_refused_as_such(size: int) -> None:
+    buffer = cpreplay.StoreReplay((4, 84, 84), (), 2, obs_store_dtype="uint8")
+    frame = np.zeros((4, 84, 84), np.float32)
+    buffer.add(frame, 0, 0, frame, False)
+    for draw in (buffer.make_batch, buffer.sample, lambda size: buffer.sample_range(size, 0, 1)):
+        with pytest.raises(cpreplay.SampleRangeError, match="draw it in parts") as caught:
+            draw(size)
+        assert str(size) in str(caught.value)
+    assert buffer.stats()["draws"] == 0

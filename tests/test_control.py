@@ -134,6 +134,17 @@ def test_head_and_size_are_the_same_in_both_languages(
     assert demo_count <= head < capacity
 
 
+def test_small_rings_agree_at_every_step(cuda: ctypes.CDLL) -> None:
+    for capacity in range(1, 7):
+        for demo_count in range(capacity):
+            for total in range(demo_count, 3 * capacity + 1):
+                control = block(capacity=capacity, demo_count=demo_count, total=total)
+                assert cuda.call_ring_size(pointer(control)) == ring_size(total, capacity)
+                assert cuda.call_ring_head(pointer(control)) == ring_head(
+                    total, demo_count, capacity
+                )
+
+
 @pytest.mark.parametrize("demo_count", [0, 1, 4])
 def test_the_head_walks_round_the_rows_behind_the_prefix(demo_count: int) -> None:
     heads = [ring_head(total, demo_count, 5) for total in range(demo_count, demo_count + 20)]

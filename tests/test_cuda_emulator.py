@@ -52,9 +52,12 @@ def floats(n=256):
     return cp.ones(n, f32)
 
 
-# name, launch, what the report says, how many of the seeds see it (all, unless said)
+# name, launch, what the report says
 PLANTED = [
     ("lost_update", lambda: (1, 64, (out(1),)), "race: .* of int32"),
+    ("write_after_all_read", lambda: (1, 64, (out(1), out())), "race: .* of int32"),
+    ("plain_read_beside_atomics", lambda: (1, 64, (out(1), out())), "race: .* of int32"),
+    ("syncwarp_without_the_reader", lambda: (1, 64, (out(1), out())), "race: .* of int32"),
     ("missing_syncthreads", lambda: (1, 64, (ints(), out())), "race: .* of shared memory|uninit"),
     ("missing_syncwarp", lambda: (1, 64, (ints(), out())), "race: .* of shared memory|uninit"),
     ("shuffle_as_barrier", lambda: (1, 64, (ints(), out())), "race: .* of shared memory"),
@@ -67,6 +70,7 @@ PLANTED = [
     ("endless_loop", lambda: (1, 64, (out(),)), "step limit"),
     ("endless_arithmetic", lambda: (1, 64, (out(), np.uint32(4))), "step limit"),
     ("misaligned_float4", lambda: (1, 64, (floats(), floats().data)), "type_mismatch|misaligned"),
+    ("misaligned_atomic", lambda: (1, 64, (out(),)), "misaligned 4-byte write of int32"),
     ("uninitialised_shared", lambda: (1, 64, (out(),)), "uninitialised read of shared memory"),
     ("other_blocks_output", lambda: (2, 64, (out(), out())), "race: .* of int32"),
     ("one_past_the_end", lambda: (1, 64, (out(64), i32(64))), "out of bounds: 4-byte write"),
@@ -256,6 +260,8 @@ def test_variables_of_a_module_are_memory_like_any_other():
     primes, squares = np.array([2, 3, 5, 7]), np.array([0, 1, 4, 9, 16])
     t = np.arange(64)
     assert (x.get()[:64] == primes[t % 4] + squares[t % 5]).all()
+    with pytest.raises(emu.EmuError, match="write of constant the module's variables"):
+        kernel("write_constant", "memory.cu")(1, 5, (x,))
     with pytest.raises(emu.EmuError, match=r"race: .* of the module's variables"):
         kernel("racing_variable", "memory.cu")(1, 64, (x,))
 
@@ -317,8 +323,10 @@ def test_conversions_of_floats_round_half_to_even_and_saturate():
     assert (rz.get() == np.clip(truncated, -(2**31), 2**31 - 1)).all()
 
 
+@pytest.mark.parametrize("mode", ["check", "fast"])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_arithmetic_is_ieee_and_never_contracted(dtype):
+def test_arithmetic_is_ieee_and_never_contracted(dtype, mode):
+    emu.config.mode = mode
     a, b = values(dtype), values(dtype)[::-1].copy()
     n = a.size
     names = ["sum", "difference", "product", "quotient", "both"]
@@ -456,8 +464,8 @@ def test_several_processes_may_fill_the_cache_together(empty_cache):
     environment = {**os.environ, "CPREPLAY_EMU_CACHE": str(empty_cache)}
     root = pathlib.Path(__file__).parent.parent
     command = [sys.executable, "-c", script]
-    running = [subprocess.Popen(command, cwd=root, env=environment) for _ in range(3)]
-    assert [p.wait(timeout=120) for p in running] == [0, 0, 0]
+    running = [subprocess.Popen(command, cwd=root, env=environment) for _ in range(2)]
+    assert [p.wait(timeout=120) for p in running] == [0, 0]
     assert sorted(p.suffix for p in empty_cache.iterdir()) == [".so", ".so"]
 
 

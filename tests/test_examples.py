@@ -20,7 +20,6 @@ from cpreplay import Batch
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
-SHORT = 6_000
 FIRST = 3
 
 
@@ -76,10 +75,13 @@ class Stream:
 
 
 def test_a_short_run_of_dqn_learns_to_balance_the_pole(dqn: ModuleType) -> None:
-    trained = np.mean(dqn.evaluate(dqn.train(0, SHORT).network, 20))
-    untrained = np.mean(dqn.evaluate(dqn.train(0, dqn.LEARNING_STARTS).network, 20))
-    assert untrained < 60
-    assert trained > 100
+    # Of seeds 0 to 9, 6,000 steps gave mean returns between 184 and 500, and no learning 9 to 30;
+    # 120 is far from both. (Full runs reach 500, but take too long for a test.)
+    seeds = range(3)
+    trained = [dqn.evaluate(dqn.train(seed, 6_000).network, 20) for seed in seeds]
+    untrained = [dqn.evaluate(dqn.train(seed, dqn.LEARNING_STARTS).network, 20) for seed in seeds]
+    assert np.mean(untrained) < 40
+    assert np.mean(trained) > 120
 
 
 def test_one_seed_gives_the_same_minibatches_and_weights_byte_for_byte(dqn: ModuleType) -> None:
@@ -113,12 +115,13 @@ def test_learning_changes_the_weights_and_leaves_the_first_ones_to_the_seed(
 def test_what_is_stored_is_cartpole_and_ends_only_where_the_pole_falls(
     dqn: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # With a clock of 15 steps some episodes are cut short while the pole still stands.
+    # With random actions and a clock of 15 steps, most episodes are cut while the pole stands.
+    monkeypatch.setattr(dqn, "EPSILON_END", dqn.EPSILON_START)
     make = dqn.gymnasium.make
     monkeypatch.setattr(dqn.gymnasium, "make", lambda name: make(name, max_episode_steps=15))
     seen: list[Batch] = []
     result = dqn.train(0, 1_500, on_batch=seen.append)
-    assert result.returns.count(15) > 10
+    assert result.returns.count(15) > len(result.returns) / 2
 
     obs, next_obs = (
         np.concatenate([batch[name] for batch in seen]) for name in ("obs", "next_obs")
@@ -135,16 +138,17 @@ def test_what_is_stored_is_cartpole_and_ends_only_where_the_pole_falls(
 
 def test_the_gradient_of_the_network_is_that_of_finite_differences(dqn: ModuleType) -> None:
     rng = np.random.default_rng(0)
-    network = dqn.QNetwork(rng)
+    network = dqn.TwinNetwork(rng)
     obs = rng.normal(size=(16, 4)).astype(np.float32)
     action = rng.integers(2, size=16)
+    lanes = np.arange(16)
     # Half of the errors are inside Huber's quadratic part and half are beyond it.
-    target = network(obs)[np.arange(16), action] + np.where(np.arange(16) % 2, 0.4, 3.0)
+    target = network(obs)[0, lanes, action] + np.where(lanes % 2, 0.4, 3.0)
     gradient = network.gradient(obs, action, target)
 
     def loss() -> float:
-        error = np.abs(network(obs)[np.arange(16), action].astype(float) - target)
-        return float(np.mean(np.where(error < 1, error**2 / 2, error - 0.5)))
+        error = np.abs(network(obs)[:, lanes, action].astype(float) - target)
+        return float(np.where(error < 1, error**2 / 2, error - 0.5).mean(axis=1).sum())
 
     direction = rng.normal(size=gradient.size)
     start = network.weights.copy()
@@ -154,6 +158,17 @@ def test_the_gradient_of_the_network_is_that_of_finite_differences(dqn: ModuleTy
     network.weights[:] = start - step * direction
     slope = (up - loss()) / (2 * step)
     assert slope == pytest.approx(float(gradient @ direction), rel=0.01)
+
+
+def test_the_first_two_steps_of_adam_on_one_gradient_are_each_as_long_as_the_rate(
+    dqn: ModuleType,
+) -> None:
+    weights = np.zeros(3, np.float32)
+    optimizer = dqn.Adam(weights)
+    gradient = np.array([5.0, -0.02, 0.0], np.float32)
+    for count in (1, 2):
+        optimizer.step(gradient, 0.01)
+        np.testing.assert_allclose(weights, [-0.01 * count, 0.01 * count, 0.0], rtol=1e-4)
 
 
 def test_the_command_line_writes_a_picture_and_ends_with_the_mean_return(

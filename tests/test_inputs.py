@@ -16,7 +16,7 @@ from cpreplay.inputs import host_array, integer_limits
 from cpreplay.schema import Column
 from tests.conftest import Backend
 from tests.models import can_be_quantized, dequantize, quantize
-from tests.refusals import refused
+from tests.refusals import fingerprint, refused
 
 
 class Shared:
@@ -177,6 +177,8 @@ def test_a_mask_may_be_booleans_or_zeros_and_ones(mask: Any, backend: Backend) -
     buffer = backend.buffer(3, 2, 4)
     store_batch(buffer, 3, reward=[1.0, 2.0, 3.0], mask=mask)
     assert backend.numpy(buffer.column("reward")).tolist() == [1, 3, 0, 0]
+    assert (len(buffer), buffer.head) == (2, 2)
+    buffer.check()
 
 
 def test_a_device_array_may_be_given_to_a_device_buffer(device: Backend) -> None:
@@ -418,13 +420,29 @@ def test_a_float64_is_rounded_to_the_nearest_float32_or_refused(value: float) ->
         assert host.column("reward")[host.head - 1].tobytes() == expected.tobytes()
 
 
+TINY = [1e-50, np.float64(1e-50), np.float32(1e-45), np.array(1e-50), np.array(1e-40, np.float32)]
+
+
+@pytest.mark.parametrize("tiny", TINY, ids=lambda tiny: f"{type(tiny).__name__}-{tiny}")
+def test_the_callers_numpy_error_state_changes_nothing(tiny: Any, backend: Backend) -> None:
+    plain, strict = (backend.buffer(3, 2, 1, obs_store_dtype="uint8", seed=0) for _ in range(2))
+    for buffer, state in ((plain, "ignore"), (strict, "raise")):
+        store(buffer, reward=1.0)
+        with np.errstate(all=state):
+            store(buffer, obs=np.full(3, tiny), action=np.full(2, tiny), reward=tiny)
+            store_batch(buffer, 1, obs=np.full((1, 3), tiny), reward=np.full(1, tiny))
+            buffer.sample(5)
+    assert fingerprint(backend, plain) == fingerprint(backend, strict)
+
+
 # Shapes
 
 
 @pytest.mark.parametrize(
     "value",
     [[1, 2], [1, 2, 3, 4], 5.0, np.zeros((3, 1)), np.zeros((1, 3)), np.zeros(0), [[1, 2, 3]],
-     Shared([1.0, 2.0])],
+     Shared([1.0, 2.0]), np.zeros(1, np.float32), np.zeros((), np.float32), np.float32(0),
+     np.zeros((1, 3), np.float32)],
 )  # fmt: skip
 def test_another_shape_is_refused_and_never_broadcast(value: Any, backend: Backend) -> None:
     buffer = backend.buffer(3, 2, 4)

@@ -143,6 +143,14 @@ def test_naming_eta_alone_switches_ere_on(backend: Backend) -> None:
     assert set(drawn(backend, buffer)) == set(range(20))
 
 
+@pytest.mark.parametrize("eta", [1, 1.0, np.float32(1)])
+def test_an_eta_of_one_never_shrinks_the_window(eta: Any, backend: Backend) -> None:
+    buffer = with_rows(backend, 20)
+    buffer.configure_ere(eta=eta, k_max=2**63 - 1)
+    for _ in range(3):
+        assert set(drawn(backend, buffer)) == set(range(20))
+
+
 def test_configuring_anew_makes_the_window_whole(backend: Backend) -> None:
     buffer = with_rows(backend, 20)
     buffer.configure_ere(eta=0.5)
@@ -150,6 +158,16 @@ def test_configuring_anew_makes_the_window_whole(backend: Backend) -> None:
         drawn(backend, buffer)
     buffer.configure_ere(eta=0.5)
     assert set(drawn(backend, buffer)) == set(range(20))
+
+
+def test_a_vanishing_window_needs_no_care_of_the_callers_error_state(backend: Backend) -> None:
+    buffer = with_rows(backend, 20)
+    with np.errstate(all="raise"):
+        buffer.configure_ere(eta=1e-160, k_max=10)
+        for _ in range(5):
+            buffer.sample(3)
+    control = buffer._ops.control()
+    assert (control["k"], control["eta_power"], control["draws"]) == (5, 0.0, 5)
 
 
 # Pinned demonstrations

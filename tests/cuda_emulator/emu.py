@@ -15,6 +15,8 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
+from typing import Any
 
 CORE = pathlib.Path(__file__).parent / "core"
 SHIM = CORE / "cuda_emu.h"
@@ -55,7 +57,7 @@ class EmuError(RuntimeError):
         Of an access outside of all arrays, else 0.
     """
 
-    def __init__(self, message, address=0):
+    def __init__(self, message: str, address: int = 0) -> None:
         super().__init__(message)
         self.address = address
 
@@ -83,23 +85,23 @@ config = Config()
 
 
 @functools.cache
-def _compiler_version():
+def _compiler_version() -> str:
     run = subprocess.run([CXX, "--version"], capture_output=True, text=True, check=True)
     return run.stdout.splitlines()[0]
 
 
-def _key(*parts):
+def _key(*parts: object) -> str:
     """Names everything that goes into a build."""
     return hashlib.sha256(repr((_compiler_version(), CXX, LINK, *parts)).encode()).hexdigest()[:24]
 
 
-def _run(command):
+def _run(command: Sequence[Any]) -> None:
     run = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     if run.returncode:
         raise CompileError(run.stderr)
 
 
-def _library(key, source, compile_flags):
+def _library(key: str, source: str, compile_flags: Sequence[str]) -> pathlib.Path:
     """The path of the shared library of a key, built now unless it is in the cache.
 
     It is built in a folder of its own and then moved into place, so that several processes may
@@ -120,7 +122,7 @@ def _library(key, source, compile_flags):
     return path
 
 
-def prune(now=None):
+def prune(now: float | None = None) -> None:
     """Remove libraries that were not used for a month, and the oldest beyond the size limit."""
     now = time.time() if now is None else now
     found = []
@@ -142,7 +144,7 @@ def prune(now=None):
 
 
 @functools.cache
-def core():
+def core() -> ctypes.CDLL:
     """The scheduler's library, loaded so that the kernels' libraries find its functions."""
     prune()
     flags = ("-O2", "-g", "-std=c++17", "-fPIC", f"-I{CORE}")
@@ -184,10 +186,10 @@ _SHARED = re.compile(
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
-def rewrite_shared(code):
+def rewrite_shared(code: str) -> str:
     """Turn each __shared__ variable into per-block storage.  The line count stays."""
 
-    def storage(match):
+    def storage(match: re.Match[str]) -> str:
         is_dynamic, ctype, name, dimensions = match.groups()
         if is_dynamic:
             return f"EMU_DYNAMIC_SHARED({ctype}, {name});"
@@ -206,7 +208,9 @@ class _Parameter(ctypes.Structure):
 
 
 @functools.lru_cache(maxsize=256)
-def module(code, instances=(), defines=(), mode="check"):
+def module(
+    code: str, instances: tuple[str, ...] = (), defines: tuple[str, ...] = (), mode: str = "check"
+) -> "Module":
     """The `Module` of these, made once."""
     return Module(code, instances, defines, mode)
 
@@ -224,7 +228,13 @@ class Module:
         Macros, as "NAME" or "NAME=value".
     """
 
-    def __init__(self, code, instances=(), defines=(), mode=None):
+    def __init__(
+        self,
+        code: str,
+        instances: Sequence[str] = (),
+        defines: Sequence[str] = (),
+        mode: str | None = None,
+    ) -> None:
         core()
         self.mode = mode or config.mode
         plain = [name for template, name in _KERNEL.findall(_COMMENT.sub("", code)) if not template]
@@ -239,7 +249,7 @@ class Module:
         core().emu_register_library(self.path.encode())
         self._signatures = {}
 
-    def signature(self, name):
+    def signature(self, name: str) -> list[tuple[str, int]]:
         """The kernel's parameters as (code, bytes) pairs, such as ("c*f4", 8) and ("i4", 4)."""
         if name not in self._signatures:
             describe = getattr(self._library, f"emu_parameters_{self.entry_points[name]}")
@@ -252,7 +262,15 @@ class Module:
             ]
         return self._signatures[name]
 
-    def launch(self, name, grid, block, arguments, shared_mem=0, **overrides):
+    def launch(
+        self,
+        name: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        arguments: Sequence[Any],
+        shared_mem: int = 0,
+        **overrides: Any,
+    ) -> int:
         """Run a kernel to its end, or raise EmuError.
 
         Parameters
@@ -289,7 +307,7 @@ class Module:
             raise EmuError(f"{name}: {error.decode()}{where}", core().emu_error_address())
         return core().emu_accesses()
 
-    def _where(self, pc):
+    def _where(self, pc: int) -> str:
         """The text " at file:line" for a program counter inside this module, or nothing."""
         if not pc:
             return ""

@@ -8,6 +8,8 @@ import dataclasses
 import importlib.util
 import pathlib
 import re
+from collections.abc import Sequence
+from typing import Any
 
 _PLACES = (
     "cuda_nvrtc/lib/libnvrtc.so.*",
@@ -29,7 +31,7 @@ class Usage:
     spill_bytes: int  # registers that did not fit: stores and loads
 
 
-def find():
+def find() -> pathlib.Path | None:
     """The path of the NVRTC library of this environment, or None."""
     nvidia = importlib.util.find_spec("nvidia")
     for root in nvidia.submodule_search_locations if nvidia else ():
@@ -43,7 +45,7 @@ def find():
 class Nvrtc:
     """The loaded library."""
 
-    def __init__(self, path):
+    def __init__(self, path: pathlib.Path) -> None:
         # CUDA 13's library does not find this one by itself
         for builtins in sorted(path.parent.glob("libnvrtc-builtins.so.*")):
             ctypes.CDLL(str(builtins), ctypes.RTLD_GLOBAL)
@@ -53,12 +55,12 @@ class Nvrtc:
         self._call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
         self.version = (major.value, minor.value)
 
-    def _call(self, function, *args):
+    def _call(self, function: str, *args: Any) -> None:
         result = getattr(self._library, function)(*args)
         if result:
             raise CompileError(self._library.nvrtcGetErrorString(result).decode())
 
-    def architectures(self):
+    def architectures(self) -> list[int]:
         """Numbers such as 90, for sm_90."""
         n = ctypes.c_int()
         self._call("nvrtcGetNumSupportedArchs", ctypes.byref(n))
@@ -66,7 +68,9 @@ class Nvrtc:
         self._call("nvrtcGetSupportedArchs", numbers)
         return list(numbers)
 
-    def compile(self, source, architecture, options=()):
+    def compile(
+        self, source: str, architecture: int, options: Sequence[str] = ()
+    ) -> dict[str, Usage]:
         """The `Usage` of each `extern "C"` kernel of a source, by its name."""
         program = ctypes.c_void_p()
         self._call(
@@ -89,7 +93,7 @@ class Nvrtc:
             raise CompileError(log)
         return usage(log)
 
-    def _log(self, program):
+    def _log(self, program: ctypes.c_void_p) -> str:
         size = ctypes.c_size_t()
         self._call("nvrtcGetProgramLogSize", program, ctypes.byref(size))
         text = ctypes.create_string_buffer(size.value)
@@ -97,7 +101,7 @@ class Nvrtc:
         return text.value.decode()
 
 
-def usage(log):
+def usage(log: str) -> dict[str, Usage]:
     """Reads what the assembler says, with -v, about each kernel."""
     found = {}
     for part in log.split("Compiling entry function")[1:]:

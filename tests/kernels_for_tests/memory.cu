@@ -103,6 +103,11 @@ extern "C" __global__ void use_variables(int* out) {
     atomicAdd(out + 64, 1);
 }
 
+extern "C" __global__ void write_constant(int* out) {
+    const_cast<u8*>(squares)[threadIdx.x] = 1;
+    out[threadIdx.x] = squares[threadIdx.x];
+}
+
 extern "C" __global__ void racing_variable(int* out) {
     calls += 1;
     out[threadIdx.x] = 0;

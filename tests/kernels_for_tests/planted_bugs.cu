@@ -7,6 +7,47 @@ extern "C" __global__ void lost_update(int* counter) { *counter += 1; }
 
 extern "C" __global__ void lost_update_fixed(int* counter) { atomicAdd(counter, 1); }
 
+// ---- the last thread read too, which does not make up for the others' reads
+
+extern "C" __global__ void write_after_all_read(int* x, int* out) {
+    int seen = *x;
+    if (threadIdx.x == 63) *x = seen + 1;
+    out[threadIdx.x] = seen;
+}
+
+extern "C" __global__ void write_after_all_read_fixed(int* x, int* out) {
+    int seen = *x;
+    __syncthreads();
+    if (threadIdx.x == 63) *x = seen + 1;
+    out[threadIdx.x] = seen;
+}
+
+// ---- a plain read of what others change by atomics
+
+extern "C" __global__ void plain_read_beside_atomics(int* x, int* out) {
+    if (threadIdx.x == 0) out[0] = *x;
+    if (threadIdx.x <= 1) atomicAdd(x, 1);
+}
+
+extern "C" __global__ void plain_read_beside_atomics_fixed(int* x, int* out) {
+    if (threadIdx.x == 0) out[0] = atomicAdd(x, 0);
+    if (threadIdx.x <= 1) atomicAdd(x, 1);
+}
+
+// ---- a barrier of the warp that the reader does not take part in
+
+extern "C" __global__ void syncwarp_without_the_reader(int* x, int* out) {
+    if (threadIdx.x == 0) *x = 1;
+    if (threadIdx.x < 16) __syncwarp(0x0000ffffu);
+    if (threadIdx.x == 16) out[0] = *x;
+}
+
+extern "C" __global__ void syncwarp_without_the_reader_fixed(int* x, int* out) {
+    if (threadIdx.x == 0) *x = 1;
+    if (threadIdx.x < 17) __syncwarp(0x0001ffffu);
+    if (threadIdx.x == 16) out[0] = *x;
+}
+
 // ---- a barrier is missing between writing and reading shared memory
 
 extern "C" __global__ void missing_syncthreads(const int* in, int* out) {
@@ -171,6 +212,14 @@ extern "C" __global__ void misaligned_float4(const float* in, float4* out) {
 
 extern "C" __global__ void misaligned_float4_fixed(const float* in, float4* out) {
     if (threadIdx.x < 8) out[threadIdx.x] = *(const float4*)(in + 4 * threadIdx.x + 4);
+}
+
+extern "C" __global__ void misaligned_atomic(int* x) {
+    if (threadIdx.x == 0) atomicAdd((int*)((char*)x + 2), 1);
+}
+
+extern "C" __global__ void misaligned_atomic_fixed(int* x) {
+    if (threadIdx.x == 0) atomicAdd((int*)((char*)x + 4), 1);
 }
 
 // ---- memory that nobody wrote

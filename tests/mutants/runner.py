@@ -52,19 +52,18 @@ class Workshop:
             "CPREPLAY_EMU_SEEDS": str(seed),
             "CPREPLAY_EMU_CACHE": str(folder / "emulator"),
             "COLUMNS": "300",  # so that pytest does not shorten its summary
-            # A stale .pyc of a source that was changed back within a second would be taken.
-            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         }
 
     def try_mutant(self, file: str, mutant: Mutant, tests: Sequence[str]) -> tuple[Outcome, str]:
         """Run tests with a mutant in its place; its fate, and which test failed."""
         path = self._folder / file
         sound = path.read_text(encoding="utf-8")
-        path.write_text(mutant.applied(sound), encoding="utf-8")
+        _write(path, mutant.applied(sound))
         try:
             return self.run(tests)
         finally:
-            path.write_text(sound, encoding="utf-8")
+            _write(path, sound)
 
     def run(self, tests: Sequence[str]) -> tuple[Outcome, str]:
         """Run test files in order up to the first failure."""
@@ -78,11 +77,20 @@ class Workshop:
         ) as process:  # fmt: skip
             try:
                 output, _ = process.communicate(timeout=LIMIT)
-            except subprocess.TimeoutExpired:
+            except BaseException as error:  # nothing that was started may outlive this
                 os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
-                return Outcome.TIMEOUT, f"{LIMIT} s"
+                if isinstance(error, subprocess.TimeoutExpired):
+                    return Outcome.TIMEOUT, f"{LIMIT} s"
+                raise
         return _verdict(process.returncode, output)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    # Bytecode goes by size and time in seconds, which two mutants may share.
+    for stale in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+        stale.unlink()
 
 
 @contextmanager

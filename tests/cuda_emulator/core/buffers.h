@@ -43,12 +43,11 @@ public:
 
     // The buffer that holds the address, or null.
     Buffer* find(uintptr_t a) {
-        Entry& e = cache_[a / Shadow::PAGE % CACHED];
-        if (e.buffer && a - e.buffer->begin < e.buffer->size()) return e.buffer;
+        Buffer*& cached = cache_[a / Shadow::PAGE % CACHED];
+        if (cached && a - cached->begin < cached->size()) return cached;
         Buffer* b = before(a);
         if (!b || a >= b->end) return nullptr;
-        e.buffer = b;
-        return b;
+        return cached = b;
     }
 
     // The last buffer that begins at or before the address, or null: for messages.
@@ -61,12 +60,8 @@ private:
     // Buffers do not share pages, so the page says the buffer, nearly always.
     static const size_t CACHED = 1024;
 
-    struct Entry {
-        Buffer* buffer;
-    };
-
     std::vector<std::unique_ptr<Buffer>> all_;  // sorted by address
-    Entry cache_[CACHED] = {};
+    Buffer* cache_[CACHED] = {};
 
     std::vector<std::unique_ptr<Buffer>>::iterator after(uintptr_t a) {
         return std::upper_bound(all_.begin(), all_.end(), a,

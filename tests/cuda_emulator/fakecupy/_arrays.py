@@ -1,6 +1,8 @@
 """`cupy.ndarray` and the functions that make one.  No arithmetic: the library has none."""
 
 import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -25,12 +27,12 @@ _CAPTURING = "the current stream is capturing, so {} transfers are disallowed"
 class Flags:
     """What CuPy tells about an array's layout; it has no `writeable`."""
 
-    def __init__(self, flags, owndata):
+    def __init__(self, flags: Any, owndata: bool) -> None:
         self.c_contiguous = flags.c_contiguous
         self.f_contiguous = flags.f_contiguous
         self.owndata = owndata
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> bool:
         return {
             "C_CONTIGUOUS": self.c_contiguous,
             "F_CONTIGUOUS": self.f_contiguous,
@@ -38,7 +40,7 @@ class Flags:
         }[name]
 
 
-def _check_dtype(dtype):
+def _check_dtype(dtype: Any) -> np.dtype:
     dtype = np.dtype(dtype)
     if dtype.kind not in "?biufc":
         raise TypeError(f"Unsupported dtype {dtype}")
@@ -55,7 +57,14 @@ class ndarray:
     __array_priority__ = 100
     __hash__ = None
 
-    def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
+    def __init__(
+        self,
+        shape: Any,
+        dtype: Any = float,
+        memptr: MemoryPointer | None = None,
+        strides: Sequence[int] | None = None,
+        order: str = "C",
+    ) -> None:
         if order not in ("C", None):
             raise NotImplementedError("fake: C order only")
         dtype = _check_dtype(dtype)
@@ -72,14 +81,14 @@ class ndarray:
         self._np = host_view(ptr, shape, dtype, strides)
 
     @classmethod
-    def _over(cls, view, owner, base=None):
+    def _over(cls, view: np.ndarray, owner: Any, base: Any = None) -> "ndarray":
         self = cls.__new__(cls)
         self._np = view
         self._owner = owner
         self.base = base
         return self
 
-    def _view(self, view):
+    def _view(self, view: np.ndarray) -> "ndarray":
         return ndarray._over(view, self._owner, self if self.base is None else self.base)
 
     shape = property(lambda self: self._np.shape)
@@ -93,33 +102,39 @@ class ndarray:
     T = property(lambda self: self._view(self._np.T))
 
     @property
-    def data(self):
+    def data(self) -> MemoryPointer:
         if not self.size:
             return MemoryPointer(None, 0)
         return MemoryPointer(self._owner, self._np.ctypes.data - self._owner.ptr)
 
     @property
-    def device(self):
+    def device(self) -> Any:
         from .cuda import Device
 
         return Device(self._owner.device_id)
 
     # -- refusals: what CuPy refuses too, and what would silently mean something else here
 
-    def __array__(self, *args, **kwargs):
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(
             "Implicit conversion to a NumPy array is not allowed. "
             "Please use `.get()` to construct a NumPy array explicitly."
         )
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> NoReturn:
         raise NotImplementedError("fake: no elementwise operations; compare what .get() returns")
 
     __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__
 
     # -- to the host
 
-    def get(self, stream=None, order="C", out=None, blocking=True):
+    def get(
+        self,
+        stream: Any = None,
+        order: str = "C",
+        out: np.ndarray | None = None,
+        blocking: bool = True,
+    ) -> np.ndarray:
         queue = (stream or get_current_stream())._queue
         queue.check_not_implicit()
         if queue.capture:
@@ -134,7 +149,7 @@ class ndarray:
             raise ValueError(f"Shape mismatch. Expected shape: {self.shape}, actual: {out.shape}")
         source, raw = self._np, raw_memory(self._owner)
 
-        def copy(raw=raw):
+        def copy(raw: Any = raw) -> None:
             check_live(source, "D2H copy")
             np.copyto(out, source)
 
@@ -144,30 +159,36 @@ class ndarray:
             queue.wait()
         return out
 
-    def item(self):
+    def item(self) -> Any:
         return self.get().item()
 
-    def tolist(self):
+    def tolist(self) -> Any:
         return self.get().tolist()
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return bool(self.get())
 
-    def __int__(self):
+    def __int__(self) -> int:
         return int(self.get())
 
-    def __float__(self):
+    def __float__(self) -> float:
         return float(self.get())
 
-    def __index__(self):
+    def __index__(self) -> int:
         return self.get().__index__()
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._np)
 
     # -- writing
 
-    def _write(self, work, name, stream=None, source=None):
+    def _write(
+        self,
+        work: Callable[[np.ndarray], object],
+        name: str,
+        stream: Any = None,
+        source: "ndarray | None" = None,
+    ) -> None:
         """Queue work that fills this array, perhaps from another device array.
 
         No array is kept alive for it, on no stream and in no graph, as on a real device: only the
@@ -176,7 +197,7 @@ class ndarray:
         target, read = self._np, None if source is None else source._np
         raw = (raw_memory(self._owner), None if source is None else raw_memory(source._owner))
 
-        def run(raw=raw):
+        def run(raw: Any = raw) -> None:
             if read is not None:
                 check_live(read, name)
             check_live(target, name)
@@ -185,7 +206,7 @@ class ndarray:
 
         (stream or get_current_stream())._queue.put(run, name)
 
-    def set(self, arr, stream=None):
+    def set(self, arr: np.ndarray, stream: Any = None) -> None:
         if not isinstance(arr, np.ndarray):
             raise TypeError("Only numpy.ndarray can be set to cupy.ndarray")
         if arr.dtype != self.dtype:
@@ -203,11 +224,11 @@ class ndarray:
         self._write(lambda target: np.copyto(target, source), "H2D copy", stream)
         sim.note("h2d_copies")
 
-    def fill(self, value):
+    def fill(self, value: Any) -> None:
         value = np.asarray(value.get() if isinstance(value, ndarray) else value)
         value = value.astype(self.dtype)  # the value is baked into a graph, as CuPy's is
 
-        def work(target):
+        def work(target: np.ndarray) -> None:
             drop_pages = target.nbytes >= _ZERO_BY_PAGES and not value.tobytes().strip(b"\0")
             if drop_pages and target.flags.c_contiguous:
                 emu.core().emu_zero(target.ctypes.data, target.nbytes)
@@ -216,11 +237,11 @@ class ndarray:
 
         self._write(work, "fill")
 
-    def _copy_from(self, source, name):
+    def _copy_from(self, source: "ndarray", name: str) -> None:
         """Queue a copy from another device array, of any dtype, broadcast to this one's shape."""
         view = np.broadcast_to(source._np, self.shape)
 
-        def work(target):
+        def work(target: np.ndarray) -> None:
             with np.errstate(all="ignore"):
                 np.copyto(target, view, casting="unsafe")
 
@@ -228,7 +249,7 @@ class ndarray:
 
     # -- views and indexing
 
-    def _basic(self, key):
+    def _basic(self, key: Any) -> np.ndarray:
         """The view of a basic index; one element is a 0-d view, not a scalar."""
         keys = key if isinstance(key, tuple) else (key,)
         for k in keys:
@@ -240,10 +261,10 @@ class ndarray:
             keys = (*keys, Ellipsis)
         return self._np[keys]
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> "ndarray":
         return self._view(self._basic(key))
 
-    def __setitem__(self, key, value):
+    def __setitem__(self, key: Any, value: Any) -> None:
         target = self[key]
         if isinstance(value, ndarray):
             target._copy_from(value, "D2D copy")
@@ -252,7 +273,7 @@ class ndarray:
         else:
             target.fill(value)
 
-    def reshape(self, *shape, order="C"):
+    def reshape(self, *shape: Any, order: str = "C") -> "ndarray":
         if order != "C":
             raise NotImplementedError("fake: C order only")
         view = self._np.reshape(*shape)
@@ -260,16 +281,23 @@ class ndarray:
             return self.copy().reshape(*shape)
         return self._view(view)
 
-    def ravel(self, order="C"):
+    def ravel(self, order: str = "C") -> "ndarray":
         return self.reshape(-1, order=order)
 
-    def view(self, dtype=None):
+    def view(self, dtype: Any = None) -> "ndarray":
         return self._view(self._np.view(self.dtype if dtype is None else _check_dtype(dtype)))
 
-    def copy(self, order="C"):
+    def copy(self, order: str = "C") -> "ndarray":
         return self.astype(self.dtype)
 
-    def astype(self, dtype, order="K", casting=None, subok=None, copy=True):
+    def astype(
+        self,
+        dtype: Any,
+        order: str = "K",
+        casting: Any = None,
+        subok: Any = None,
+        copy: bool = True,
+    ) -> "ndarray":
         dtype = _check_dtype(dtype)
         if not copy and dtype == self.dtype:
             return self
@@ -280,7 +308,7 @@ class ndarray:
     # -- exchange with other libraries
 
     @property
-    def __cuda_array_interface__(self):
+    def __cuda_array_interface__(self) -> dict[str, Any]:
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
@@ -291,21 +319,28 @@ class ndarray:
             "stream": get_current_stream().ptr or 1,
         }
 
-    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:
         return _dlpack.export(self, stream)
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> tuple[int, int]:
         return (_dlpack.CUDA, self._owner.device_id)
 
 
 # ---- functions that make arrays
 
 
-def empty(shape, dtype=float, order="C"):
+def empty(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
     return ndarray(shape, dtype, order=order)
 
 
-def full(shape, fill_value, dtype=None, order="C"):
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> ndarray:
     if dtype is None:
         dtype = fill_value.dtype if isinstance(fill_value, ndarray) else np.array(fill_value).dtype
     made = ndarray(shape, dtype, order=order)
@@ -313,22 +348,29 @@ def full(shape, fill_value, dtype=None, order="C"):
     return made
 
 
-def zeros(shape, dtype=float, order="C"):
+def zeros(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
     return full(shape, 0, dtype, order)
 
 
-def ones(shape, dtype=float, order="C"):
+def ones(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
     return full(shape, 1, dtype, order)
 
 
-def arange(start, stop=None, step=1, dtype=None):
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> ndarray:
     values = np.arange(start, dtype=dtype) if stop is None else np.arange(start, stop, step, dtype)
     made = ndarray(values.shape, values.dtype)
     made._write(lambda target: np.copyto(target, values), "arange")  # a kernel, no copy
     return made
 
 
-def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
+def asarray(
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    blocking: bool = False,
+) -> ndarray:
     if isinstance(a, ndarray):
         made = a
     elif hasattr(a, "__cuda_array_interface__"):
@@ -340,20 +382,29 @@ def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
     return made.copy() if copy else made
 
 
-def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocking=False):
+def array(
+    obj: Any,
+    dtype: Any = None,
+    copy: bool = True,
+    order: str = "K",
+    subok: Any = False,
+    ndmin: int = 0,
+    *,
+    blocking: bool = False,
+) -> ndarray:
     if ndmin:
         raise NotImplementedError("fake: no ndmin")
     return asarray(obj, dtype, copy=copy, blocking=blocking)
 
 
-def ascontiguousarray(a, dtype=None):
+def ascontiguousarray(a: Any, dtype: Any = None) -> ndarray:
     made = asarray(a, dtype)
     if not made.ndim:
         return made.reshape(1)
     return made if made.flags.c_contiguous else made.copy()
 
 
-def _from_host(a, dtype, blocking):
+def _from_host(a: Any, dtype: Any, blocking: bool) -> ndarray:
     host = np.asarray(a, dtype)
     _check_dtype(host.dtype)
     host = np.asarray(host, order="C")
@@ -368,7 +419,7 @@ def _from_host(a, dtype, blocking):
     return made
 
 
-def _from_interface(a):
+def _from_interface(a: Any) -> ndarray:
     """Another library's device array, not copied.  Its stream is waited for, as CuPy does."""
     described = a.__cuda_array_interface__
     dtype, shape = _check_dtype(described["typestr"]), tuple(described["shape"])
@@ -380,7 +431,14 @@ def _from_interface(a):
     return ndarray._over(view, _dlpack.Foreign(a, ptr, view))
 
 
-def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
+def asnumpy(
+    a: Any,
+    stream: Any = None,
+    order: str = "C",
+    out: np.ndarray | None = None,
+    *,
+    blocking: bool = True,
+) -> np.ndarray:
     if isinstance(a, ndarray):
         return a.get(stream, order, out, blocking)
     if hasattr(a, "__cuda_array_interface__"):
@@ -392,7 +450,7 @@ def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
     return out
 
 
-def from_dlpack(array, device=None, copy=None):
+def from_dlpack(array: Any, device: Any = None, copy: bool | None = None) -> ndarray:
     if array.__dlpack_device__()[0] != _dlpack.CUDA:
         raise TypeError(
             "CPU arrays cannot be directly imported to CuPy. "
@@ -404,6 +462,6 @@ def from_dlpack(array, device=None, copy=None):
     return ndarray._over(view, _dlpack.Foreign(capsule, ptr, view))
 
 
-def get_array_module(*args):
+def get_array_module(*args: Any) -> Any:
     fake = sys.modules[__package__]
     return fake if any(isinstance(a, ndarray) for a in args) else np

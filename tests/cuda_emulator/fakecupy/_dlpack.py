@@ -4,6 +4,7 @@ NumPy makes and reads the capsule's structure; only its device is changed to CUD
 """
 
 import ctypes
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class _Tensor(ctypes.Structure):
     )
 
 
-def _tensor(capsule):
+def _tensor(capsule: Any) -> _Tensor:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype = ctypes.c_void_p
     pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
@@ -42,7 +43,7 @@ def _tensor(capsule):
 class Foreign:
     """Memory that another object keeps alive; it must lie inside the fake device's."""
 
-    def __init__(self, owner, ptr, view):
+    def __init__(self, owner: Any, ptr: int, view: np.ndarray) -> None:
         self.owner = owner
         self.ptr = ptr
         self.size = view.nbytes
@@ -53,12 +54,12 @@ class Foreign:
 class _Held:
     """Lets NumPy make an array over device memory which keeps the owner alive."""
 
-    def __init__(self, array):
+    def __init__(self, array: Any) -> None:
         self.owner = array._owner
         self.__array_interface__ = array._np.__array_interface__
 
 
-def export(array, stream):
+def export(array: Any, stream: int | None) -> Any:
     """A capsule of a device array; the consumer's stream waits for the current one."""
     if stream is not None and stream != -1:
         producer, consumer = get_current_stream(), sim.queue_at(stream)
@@ -72,7 +73,7 @@ def export(array, stream):
     return capsule
 
 
-def read(capsule):
+def read(capsule: Any) -> tuple[int, tuple[int, ...], np.dtype, tuple[int, ...] | None]:
     """Pointer, shape, dtype and strides (in bytes, or None) of a capsule."""
     tensor = _tensor(capsule)
     if tensor.device_type != CUDA:

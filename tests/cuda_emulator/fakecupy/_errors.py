@@ -27,9 +27,11 @@ _RUNTIME_BY_STATUS = {status: (name, text) for name, (status, text) in _RUNTIME.
 class CUDARuntimeError(RuntimeError):
     """An error of the CUDA runtime, made from its number."""
 
-    def __init__(self, status):
+    def __init__(self, status: int) -> None:
         self.status = status
-        name, text = _RUNTIME_BY_STATUS[status]
+        name, text = _RUNTIME_BY_STATUS.get(
+            status, (f"{status}", "an error that the fake has no text for")
+        )
         super().__init__(f"cudaError{name}: {text}")
 
 
@@ -40,12 +42,12 @@ class CUDADriverError(RuntimeError):
 class OutOfMemoryError(MemoryError):
     """The device has no room for an allocation."""
 
-    def __init__(self, size, total):
+    def __init__(self, size: int, total: int) -> None:
         super().__init__(
             f"Out of memory allocating {size:,} bytes (allocated so far: {total:,} bytes)."
         )
 
 
-def runtime_error(name):
+def runtime_error(name: str) -> CUDARuntimeError:
     """The `CUDARuntimeError` of a name without its prefix, such as "StreamCaptureUnsupported"."""
     return CUDARuntimeError(_RUNTIME[name][0])

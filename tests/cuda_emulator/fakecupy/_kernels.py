@@ -2,6 +2,8 @@
 
 import ctypes
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,9 @@ _INCLUDE = re.compile(r"-{1,2}(?:I|include-path=)")
 _STATIC_SHARED_LIMIT = 48 * 1024
 
 
-def _compile(code, options, name_expressions=()):
+def _compile(
+    code: str, options: tuple[str, ...], name_expressions: tuple[str, ...] = ()
+) -> emu.Module:
     if any(_INCLUDE.match(o) for o in options):
         # CuPy's cache does not see the text of included headers, so the library inlines them
         raise NotImplementedError("fake: no include path")
@@ -30,16 +34,16 @@ class RawModule:
 
     def __init__(
         self,
-        code=None,
+        code: str | None = None,
         *,
-        path=None,
-        options=(),
-        backend="nvrtc",
-        translate_cucomplex=False,
-        enable_cooperative_groups=False,
-        name_expressions=None,
-        jitify=None,
-    ):
+        path: str | None = None,
+        options: tuple[str, ...] = (),
+        backend: str = "nvrtc",
+        translate_cucomplex: bool = False,
+        enable_cooperative_groups: bool = False,
+        name_expressions: Any = None,
+        jitify: Any = None,
+    ) -> None:
         if code is None or path is not None:
             raise NotImplementedError("fake: code= only")
         if backend != "nvrtc" or enable_cooperative_groups or jitify:
@@ -52,11 +56,11 @@ class RawModule:
         self.name_expressions = name_expressions
         self._module = None
 
-    def compile(self, log_stream=None):
+    def compile(self, log_stream: Any = None) -> None:
         if self._module is None:
             self._module = _compile(self.code, self.options, tuple(self.name_expressions or ()))
 
-    def get_function(self, name):
+    def get_function(self, name: str) -> "RawKernel":
         self.compile()
         kernel = RawKernel(self.code, name, self.options, self.backend)
         kernel._load(self._module)
@@ -68,15 +72,15 @@ class RawKernel:
 
     def __init__(
         self,
-        code,
-        name,
-        options=(),
-        backend="nvrtc",
-        translate_cucomplex=False,
+        code: str | None,
+        name: str,
+        options: tuple[str, ...] = (),
+        backend: str = "nvrtc",
+        translate_cucomplex: bool = False,
         *,
-        enable_cooperative_groups=False,
-        jitify=None,
-    ):
+        enable_cooperative_groups: bool = False,
+        jitify: Any = None,
+    ) -> None:
         if backend != "nvrtc" or enable_cooperative_groups or jitify:
             raise NotImplementedError("fake: the nvrtc back end only")
         if not isinstance(options, tuple):
@@ -88,18 +92,26 @@ class RawKernel:
         self.max_dynamic_shared_size_bytes = _STATIC_SHARED_LIMIT
         self._module = None
 
-    def _load(self, module):
+    def _load(self, module: emu.Module) -> None:
         if self.name not in module.entry_points:
             raise CUDADriverError(f"CUDA_ERROR_NOT_FOUND: named symbol not found ({self.name})")
         self._module = module
         self._signature = module.signature(self.name)
         self._max_threads = _launch_bounds(self.code, self.name)
 
-    def compile(self, log_stream=None):
+    def compile(self, log_stream: Any = None) -> None:
         if self._module is None:
             self._load(_compile(self.code, self.options))
 
-    def __call__(self, grid, block, args, *, shared_mem=0, stream=None):
+    def __call__(
+        self,
+        grid: Sequence[int],
+        block: Sequence[int],
+        args: Sequence[Any],
+        *,
+        shared_mem: int = 0,
+        stream: Any = None,
+    ) -> None:
         self.compile()
         grid, block = _three(grid), _three(block)
         threads = block[0] * block[1] * block[2]
@@ -120,7 +132,7 @@ class RawKernel:
         )
         module, name = self._module, self.name
 
-        def run():
+        def run() -> None:
             try:
                 accesses = module.launch(name, grid, block, packed, shared_mem)
             except emu.EmuError as error:
@@ -133,12 +145,12 @@ class RawKernel:
         sim.note("launch_names", name)
 
 
-def _three(dims):
+def _three(dims: Sequence[int]) -> tuple[int, ...]:
     """Three dimensions; CuPy too turns 0 into 1."""
     return tuple(max(1, int(d)) for d in (*dims, 1, 1)[:3])
 
 
-def _launch_bounds(code, name):
+def _launch_bounds(code: str, name: str) -> int:
     """The kernel's `__launch_bounds__`, or 1024."""
     kernel = re.escape(name.split("<")[0])
     found = re.search(r"__launch_bounds__\s*\(\s*(\d+)[^)]*\)\s*" + kernel + r"\s*\(", code)
@@ -148,7 +160,7 @@ def _launch_bounds(code, name):
 _PYTHON_SCALARS = {bool: np.bool_, int: np.int64, float: np.float64}
 
 
-def _pack(where, arg, code, size):
+def _pack(where: str, arg: Any, code: str, size: int) -> Any:
     """One argument as a ctypes object, baked here as cuLaunchKernel bakes it.
 
     `code` is the parameter's type: NumPy's code of a scalar, "V" for a struct, and after "*" or
@@ -177,7 +189,7 @@ def _pack(where, arg, code, size):
     return (ctypes.c_char * size).from_buffer_copy(np.asarray(arg, dtype).tobytes())
 
 
-def _pack_pointer(where, arg, code):
+def _pack_pointer(where: str, arg: Any, code: str) -> ctypes.c_void_p:
     if arg is None:
         return ctypes.c_void_p(0)
     if isinstance(arg, ndarray):
@@ -194,7 +206,7 @@ def _pack_pointer(where, arg, code):
     raise TypeError(f"{where}: a pointer is wanted, got {type(arg).__name__}")
 
 
-def _same_bytes(given, wanted):
+def _same_bytes(given: np.dtype, wanted: np.dtype) -> bool:
     """Is it the same type, where bool and uint8 count as one?"""
     bytes_like = {np.dtype(np.bool_), np.dtype(np.uint8)}
     return given == wanted or {given, wanted} == bytes_like

@@ -3,12 +3,14 @@
 import ctypes
 import mmap
 import weakref
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from .. import emu
 from ._errors import OutOfMemoryError
-from ._simulation import sim
+from ._simulation import Queue, sim
 
 PAGE = mmap.PAGESIZE
 GUARD = PAGE  # bytes before and after each block, which nobody may change
@@ -19,14 +21,14 @@ SPARSE = 64 << 20  # blocks from this size on are not poisoned, so that only use
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
-def round_up(n, step):
+def round_up(n: int, step: Any) -> int:
     return -(-n // step) * step
 
 
 class _Pages:
     """Anonymous memory that the kernel backs page by page, between two guards."""
 
-    def __init__(self, nbytes):
+    def __init__(self, nbytes: int) -> None:
         self.map = mmap.mmap(-1, round_up(nbytes, PAGE) + 2 * GUARD, flags=_FLAGS)
         self.bytes = np.frombuffer(self.map, np.uint8)
         self.base = self.bytes.ctypes.data + GUARD
@@ -36,7 +38,7 @@ class _Pages:
         for guard in self.guards:
             guard.fill(GUARD_BYTE)
 
-    def check_guards(self, name):
+    def check_guards(self, name: str) -> None:
         for guard, side in zip(self.guards, ("before", "after"), strict=True):
             if (guard != GUARD_BYTE).any():
                 guard.fill(GUARD_BYTE)
@@ -46,7 +48,7 @@ class _Pages:
 class Block:
     """One allocation.  `register` and `release` take effect in the order of its stream's work."""
 
-    def __init__(self, nbytes, stream, name):
+    def __init__(self, nbytes: int, stream: Any, name: str) -> None:
         self.queue = stream._queue
         self.nbytes = nbytes
         self.name = name
@@ -70,7 +72,7 @@ class Block:
         sim.note("allocated_bytes", nbytes)
         pages, label = self.pages, name.encode()
 
-        def register():
+        def register() -> None:
             if size < SPARSE:
                 ctypes.memset(pages.base, POISON, size)
             else:
@@ -81,19 +83,19 @@ class Block:
         weakref.finalize(self, _release, pages, size, self.queue, name, sim.epoch).atexit = False
 
     @property
-    def size(self):
+    def size(self) -> int:
         return self.nbytes
 
-    def check_guards(self):
+    def check_guards(self) -> None:
         self.pages.check_guards(self.name)
 
 
-def _release(pages, size, queue, name, epoch):
+def _release(pages: _Pages, size: int, queue: Queue, name: str, epoch: int) -> None:
     """Give a block back to its stream's arena; later work of other streams must not use it."""
     if epoch != sim.epoch:
         return
 
-    def unregister():
+    def unregister() -> None:
         emu.core().emu_unregister(pages.base)
         pages.check_guards(name)
 
@@ -104,14 +106,14 @@ def _release(pages, size, queue, name, epoch):
     sim.pool[queue.ptr, size].append(pages)
 
 
-def check_all_guards():
+def check_all_guards() -> None:
     for reference in list(sim.blocks.values()):
         block = reference()
         if block is not None:
             block.check_guards()
 
 
-def find_block(ptr, nbytes):
+def find_block(ptr: int, nbytes: int) -> Block:
     """The live block that holds these bytes, or ValueError."""
     for reference in list(sim.blocks.values()):
         block = reference()
@@ -120,7 +122,7 @@ def find_block(ptr, nbytes):
     raise ValueError(f"fake: {nbytes} bytes at {ptr:#x} are not in the fake device's memory")
 
 
-def describe_address(address):
+def describe_address(address: int) -> str:
     """What an address is that lies in no array which is allocated now, for a message."""
     for reference in list(sim.blocks.values()):
         block = reference()
@@ -139,7 +141,7 @@ def describe_address(address):
 class UnownedMemory:
     """Somebody else's memory; it must lie inside the fake device's."""
 
-    def __init__(self, ptr, size, owner, device_id=-1):
+    def __init__(self, ptr: int, size: int, owner: Any, device_id: int = -1) -> None:
         self.ptr = ptr
         self.size = size
         self.device_id = max(device_id, 0)
@@ -150,15 +152,15 @@ class UnownedMemory:
 class MemoryPointer:
     """A place in a block of device memory."""
 
-    def __init__(self, mem, offset):
+    def __init__(self, mem: Any, offset: int) -> None:
         self.mem = mem
         self.ptr = mem.ptr + offset if mem is not None else 0
 
     @property
-    def device_id(self):
+    def device_id(self) -> int:
         return self.mem.device_id
 
-    def __add__(self, offset):
+    def __add__(self, offset: int) -> "MemoryPointer":
         pointer = MemoryPointer(self.mem, 0)
         pointer.ptr = self.ptr + offset
         return pointer
@@ -167,24 +169,24 @@ class MemoryPointer:
 class MemoryPool:
     """The counters of the default memory pool."""
 
-    def used_bytes(self):
+    def used_bytes(self) -> int:
         return sim.live_bytes
 
-    def free_bytes(self):
+    def free_bytes(self) -> int:
         return sim.pool_bytes
 
-    def total_bytes(self):
+    def total_bytes(self) -> int:
         return sim.live_bytes + sim.pool_bytes
 
-    def n_free_blocks(self):
+    def n_free_blocks(self) -> int:
         return sum(len(free) for free in sim.pool.values())
 
-    def free_all_blocks(self, stream=None):
+    def free_all_blocks(self, stream: Any = None) -> None:
         sim.pool.clear()
         sim.pool_bytes = 0
 
 
-def get_default_memory_pool():
+def get_default_memory_pool() -> MemoryPool:
     return MemoryPool()
 
 
@@ -192,11 +194,11 @@ class _PinnedArray(np.ndarray):
     """Host memory that a queued copy reads when it runs, not when it is queued."""
 
 
-def empty_pinned(shape, dtype=float, order="C"):
+def empty_pinned(shape: Any, dtype: Any = float, order: str = "C") -> np.ndarray:
     return np.empty(shape, dtype, order).view(_PinnedArray)
 
 
-def is_pinned(array):
+def is_pinned(array: Any) -> bool:
     while array is not None:
         if isinstance(array, _PinnedArray):
             return True
@@ -204,7 +206,9 @@ def is_pinned(array):
     return False
 
 
-def host_view(ptr, shape, dtype, strides=None):
+def host_view(
+    ptr: int, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None
+) -> np.ndarray:
     """A NumPy array over device memory.  The caller keeps the memory alive."""
     dtype = np.dtype(dtype)
     if 0 in shape:
@@ -219,13 +223,13 @@ def host_view(ptr, shape, dtype, strides=None):
     return np.ndarray(shape, dtype, memory, strides=strides)
 
 
-def raw_memory(owner):
+def raw_memory(owner: Any) -> Any:
     """What keeps the bytes mapped, though not allocated, for an array with this owner."""
     block = getattr(owner, "block", owner)
     return getattr(block, "pages", None)
 
 
-def check_live(array, what):
+def check_live(array: Any, what: str) -> None:
     """Raise EmuError unless the bytes are allocated at this point of the stream's work."""
     if array.size:
         first, end = np.lib.array_utils.byte_bounds(array)
@@ -236,7 +240,7 @@ def check_live(array, what):
             )
 
 
-def mark_written(array):
+def mark_written(array: Any) -> None:
     """Tell the emulator that the host, or a copy, wrote these bytes of device memory."""
     if array.size:
         n = array.ndim

@@ -6,7 +6,7 @@ import types
 from ._memory import empty_pinned
 
 
-def modules():
+def modules() -> dict[str, types.ModuleType]:
     """Module name -> module, for `monkeypatch.setitem(sys.modules, name, module)`."""
     package = __name__.rpartition(".")[0]
     found = {"cupy": sys.modules[package]}

@@ -9,6 +9,8 @@ import contextlib
 import dataclasses
 import itertools
 import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +37,7 @@ class Record:
 
 
 @dataclasses.dataclass
-class _Operation:
+class Operation:
     """Queued work; `may_run` says whether the event it waits for has been reached."""
 
     run: object
@@ -45,7 +47,7 @@ class _Operation:
 
 
 @dataclasses.dataclass
-class _Node:
+class Node:
     """One operation of a graph, and the numbers of the operations that it comes after."""
 
     run: object
@@ -56,22 +58,22 @@ class _Node:
 class Capture:
     """A capture in progress: the graph so far, and where each stream that takes part stands."""
 
-    def __init__(self, origin):
+    def __init__(self, origin: "Queue") -> None:
         self.origin = origin
         self.nodes = []
         self.tails = {origin: frozenset()}  # queue -> the nodes its next operation comes after
         self.valid = True
         self.active = True
 
-    def add(self, queue, run, name):
-        self.nodes.append(_Node(run, name, self.tails[queue]))
+    def add(self, queue: "Queue", run: Callable[[], object], name: str) -> None:
+        self.nodes.append(Node(run, name, self.tails[queue]))
         self.tails[queue] = frozenset([len(self.nodes) - 1])
 
-    def join(self, queue, nodes):
+    def join(self, queue: "Queue", nodes: frozenset[int]) -> None:
         self.tails[queue] = self.tails.get(queue, frozenset()) | nodes
         queue.capture = self
 
-    def _ancestors(self, nodes):
+    def _ancestors(self, nodes: Iterable[int]) -> set[int]:
         seen, todo = set(), list(nodes)
         while todo:
             n = todo.pop()
@@ -80,7 +82,7 @@ class Capture:
                 todo.extend(self.nodes[n].after)
         return seen
 
-    def finish(self, queue):
+    def finish(self, queue: "Queue") -> list[Node]:
         """The nodes of the finished graph, or the error that CUDA would give."""
         if queue is not self.origin:
             self.valid = False
@@ -98,7 +100,7 @@ class Capture:
 class Queue:
     """The work of one CUDA stream; several `Stream` objects may stand for it."""
 
-    def __init__(self, ptr, *, is_null=False, non_blocking=False):
+    def __init__(self, ptr: int, *, is_null: bool = False, non_blocking: bool = False) -> None:
         self.ptr = ptr
         self.is_null = is_null
         self.non_blocking = non_blocking
@@ -106,7 +108,7 @@ class Queue:
         self.capture = None
         self.users = 0
 
-    def check_not_implicit(self):
+    def check_not_implicit(self) -> None:
         """The null stream may not be used at all while a blocking stream captures."""
         if self.is_null and any(q.capture and not q.non_blocking for q in sim.queues):
             for q in sim.queues:
@@ -114,7 +116,9 @@ class Queue:
                     q.capture.valid = False
             raise runtime_error("StreamCaptureImplicit")
 
-    def put(self, run, name, may_run=None):
+    def put(
+        self, run: Callable[[], object], name: str, may_run: Callable[[], bool] | None = None
+    ) -> None:
         """Queue some work, or note it in the graph that is being captured."""
         self.check_not_implicit()
         if self.capture:
@@ -124,15 +128,17 @@ class Queue:
         else:
             self.put_outside_capture(run, name, may_run)
 
-    def put_outside_capture(self, run, name, may_run=None):
+    def put_outside_capture(
+        self, run: Callable[[], object], name: str, may_run: Callable[[], bool] | None = None
+    ) -> None:
         """Queue work that no graph holds: allocating and freeing are host actions."""
         if self not in sim.queues:  # a stream that is gone, whose memory is freed only now
             sim.queues.append(self)
-        self.operations.append(_Operation(run, name, next(sim.numbers), may_run))
+        self.operations.append(Operation(run, name, next(sim.numbers), may_run))
         if not sim.deferred:
             sim.drain(self)
 
-    def is_ready(self):
+    def is_ready(self) -> bool:
         if not self.operations:
             return False
         head = self.operations[0]
@@ -144,14 +150,14 @@ class Queue:
         others = [q for q in sim.queues if not q.non_blocking and q.is_null != self.is_null]
         return all(not q.operations or q.operations[0].number > head.number for q in others)
 
-    def refuse_to_wait(self):
+    def refuse_to_wait(self) -> None:
         """Waiting for a capturing stream is an error, and spoils the capture."""
         self.check_not_implicit()
         if self.capture:
             self.capture.valid = False
             raise runtime_error("StreamCaptureUnsupported")
 
-    def wait(self):
+    def wait(self) -> None:
         self.refuse_to_wait()
         sim.note("synchronisations")
         sim.drain(self)
@@ -160,7 +166,7 @@ class Queue:
 class Simulation:
     """All state of the fake device.  `reset` makes it new; arrays made before are dead then."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.records = []
         self.epoch = 0
         self.thread = threading.local()
@@ -171,7 +177,7 @@ class Simulation:
         self.null.users = 1  # for ever
         self.reset()
 
-    def reset(self, seed=1, deferred=True):
+    def reset(self, seed: int = 1, deferred: bool = True) -> None:
         """Forget all work, memory and captures.
 
         Parameters
@@ -201,7 +207,7 @@ class Simulation:
     # -- the record
 
     @contextlib.contextmanager
-    def recording(self):
+    def recording(self) -> Iterator[Record]:
         """A `Record` of what is asked of the device inside the `with` block."""
         record = Record()
         self.records.append(record)
@@ -210,7 +216,7 @@ class Simulation:
         finally:
             self.records = [r for r in self.records if r is not record]
 
-    def note(self, field, amount=1):
+    def note(self, field: str, amount: Any = 1) -> None:
         """Add a number to, or append an item to, a field of every open record."""
         for record in self.records:
             value = getattr(record, field)
@@ -222,26 +228,26 @@ class Simulation:
     # -- what is current, in this thread
 
     @property
-    def stream_stack(self):
+    def stream_stack(self) -> list[Any]:
         if not hasattr(self.thread, "streams"):
             self.thread.streams = [None]  # None is the null stream
         return self.thread.streams
 
     @property
-    def device_stack(self):
+    def device_stack(self) -> list[int]:
         if not hasattr(self.thread, "devices"):
             self.thread.devices = [0]
         return self.thread.devices
 
     # -- queues
 
-    def new_queue(self, **options):
+    def new_queue(self, **options: bool) -> Queue:
         self.queues = [q for q in self.queues if q.users or q.operations]
         queue = Queue(0x5000 + 0x100 * next(self.stream_numbers), **options)
         self.queues.append(queue)
         return queue
 
-    def queue_at(self, ptr):
+    def queue_at(self, ptr: int) -> Queue:
         """The queue of a raw stream handle: 0 and 1 are the legacy null stream."""
         if ptr in (0, 1):
             return self.null
@@ -250,13 +256,13 @@ class Simulation:
                 return queue
         raise ValueError(f"fake: {ptr:#x} is no stream of the fake device")
 
-    def drain(self, queue=None, until=None):
+    def drain(self, queue: Queue | None = None, until: Callable[[], bool] | None = None) -> None:
         """Run queued work until `queue` (or every one) is empty, or until `until()` is true.
 
         Which of the ready streams advances is random, so the others may advance too, or not.
         """
 
-        def finished():
+        def finished() -> bool:
             if until is not None:
                 return until()
             return not any(q.operations for q in ([queue] if queue else self.queues))
@@ -270,14 +276,14 @@ class Simulation:
             chosen = ready[int(self.rng.integers(len(ready)))]
             chosen.operations.popleft().run()
 
-    def wait_for_everything(self):
+    def wait_for_everything(self) -> None:
         """What cudaDeviceSynchronize does."""
         for queue in self.queues:
             queue.refuse_to_wait()
         self.note("synchronisations")
         self.drain()
 
-    def legal_order(self, nodes):
+    def legal_order(self, nodes: list[Node]) -> Iterator[Node]:
         """The nodes of a graph in a random order in which none comes before what it is after."""
         waiting = {i: set(node.after) for i, node in enumerate(nodes)}
         while waiting:

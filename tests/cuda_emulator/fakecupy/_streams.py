@@ -1,19 +1,27 @@
 """`cupy.cuda.Stream`, `Event` and `Graph` on the simulated queues."""
 
 import weakref
+from collections.abc import Callable
+from typing import Any
 
 from ._errors import runtime_error
-from ._simulation import Capture, Queue, sim
+from ._simulation import Capture, Node, Queue, sim
 
 
-def _release(queue):
+def _release(queue: Queue) -> None:
     queue.users -= 1
 
 
 class Stream:
     """A CUDA stream: an ordered queue of work."""
 
-    def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
+    def __init__(
+        self,
+        null: bool = False,
+        non_blocking: bool = False,
+        ptds: bool = False,
+        priority: int | None = None,
+    ) -> None:
         if ptds:
             raise NotImplementedError("fake: no per-thread default stream")
         if null:
@@ -23,12 +31,12 @@ class Stream:
         self._foreign = None
         self._hold()
 
-    def _hold(self):
+    def _hold(self) -> None:
         self._queue.users += 1
         weakref.finalize(self, _release, self._queue).atexit = False
 
     @classmethod
-    def from_external(cls, obj):
+    def from_external(cls, obj: Any) -> "Stream":
         """A stream object for another library's stream, which it keeps alive."""
         if not hasattr(obj, "__cuda_stream__"):
             raise TypeError(f"{type(obj).__name__} does not implement __cuda_stream__")
@@ -41,53 +49,53 @@ class Stream:
         self._hold()
         return self
 
-    def __cuda_stream__(self):
+    def __cuda_stream__(self) -> tuple[int, int]:
         return (0, self.ptr)
 
     ptr = property(lambda self: self._queue.ptr)
     is_non_blocking = property(lambda self: self._queue.non_blocking)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and other.ptr == self.ptr
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.ptr)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<Stream {self.ptr}>"
 
     # -- which stream is current
 
-    def use(self):
+    def use(self) -> "Stream":
         sim.stream_stack[-1] = self
         return self
 
-    def __enter__(self):
+    def __enter__(self) -> "Stream":
         sim.stream_stack.append(self)
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         sim.stream_stack.pop()
 
     # -- waiting
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         self._queue.wait()
 
     @property
-    def done(self):
+    def done(self) -> bool:
         self._queue.check_not_implicit()
         if self._queue.capture:
             self._queue.capture.valid = False  # CUDA says so only when the capture ends
             return False
         return not self._queue.operations
 
-    def record(self, event=None):
+    def record(self, event: "Event | None" = None) -> "Event":
         event = Event() if event is None else event
         event.record(self)
         return event
 
-    def wait_event(self, event):
+    def wait_event(self, event: "Event") -> None:
         queue = self._queue
         queue.check_not_implicit()
         theirs, ours = event._capture, queue.capture
@@ -111,23 +119,23 @@ class Stream:
             raise runtime_error("StreamCaptureMerge")
         theirs.join(queue, event._nodes)
 
-    def launch_host_func(self, callback, arg):
+    def launch_host_func(self, callback: Callable[[Any], object], arg: Any) -> None:
         self._queue.put(lambda: callback(arg), "host function")
 
     # -- capture
 
-    def begin_capture(self, mode=None):
+    def begin_capture(self, mode: int | None = None) -> None:
         if self._queue.is_null:
             raise RuntimeError("cannot capture on the default (legacy) stream")
         if self._queue.capture:
             raise runtime_error("IllegalState")
         self._queue.capture = Capture(self._queue)
 
-    def is_capturing(self):
+    def is_capturing(self) -> bool:
         self._queue.check_not_implicit()
         return self._queue.capture is not None
 
-    def end_capture(self):
+    def end_capture(self) -> "Graph":
         if not self._queue.capture:
             raise runtime_error("IllegalState")
         return Graph(self._queue.capture.finish(self._queue))
@@ -139,30 +147,32 @@ class Graph:
     As a real graph it keeps no array alive.
     """
 
-    def __init__(self, nodes):
+    def __init__(self, nodes: list[Node]) -> None:
         self._nodes = nodes
 
-    def launch(self, stream=None):
+    def launch(self, stream: Stream | None = None) -> None:
         queue = (stream or get_current_stream())._queue
         sim.note("graph_launches")
         for node in sim.legal_order(self._nodes):
             queue.put(node.run, f"graph: {node.name}")
 
-    def upload(self, stream=None):
+    def upload(self, stream: Stream | None = None) -> None:
         (stream or get_current_stream())._queue.put(lambda: None, "graph upload")
 
 
 class Event:
     """A mark in a stream's work, which another stream or the host can wait for."""
 
-    def __init__(self, block=False, disable_timing=False, interprocess=False):
+    def __init__(
+        self, block: bool = False, disable_timing: bool = False, interprocess: bool = False
+    ) -> None:
         self._records = self._reached = 0
         self._queue = None
         self._capture = None  # the capture in which it was last recorded
         self._nodes = frozenset()
 
-    def record(self, stream=None):
-        self._queue: Queue = (stream or get_current_stream())._queue
+    def record(self, stream: Stream | None = None) -> None:
+        self._queue = (stream or get_current_stream())._queue
         self._queue.check_not_implicit()
         self._capture = self._queue.capture
         if self._capture:
@@ -171,23 +181,23 @@ class Event:
         self._records += 1
         number = self._records
 
-        def reach():
+        def reach() -> None:
             self._reached = max(self._reached, number)
 
         self._queue.put(reach, "event")
 
-    def _check_not_captured(self):
+    def _check_not_captured(self) -> None:
         if self._capture:
             self._capture.valid = False
             raise runtime_error("CapturedEvent")
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         self._check_not_captured()
         sim.note("synchronisations")
         sim.drain(until=lambda: self._reached >= self._records)
 
     @property
-    def done(self):
+    def done(self) -> bool:
         self._check_not_captured()
         return self._reached >= self._records
 
@@ -195,6 +205,6 @@ class Event:
 Stream.null = Stream(null=True)
 
 
-def get_current_stream(device_id=-1):
+def get_current_stream(device_id: int = -1) -> Stream:
     """The stream that work goes to when none is named."""
     return sim.stream_stack[-1] or Stream.null

@@ -1,5 +1,5 @@
 """`cupy.cuda.nvrtc`."""
 
 
-def getVersion():
+def getVersion() -> tuple[int, int]:
     return (12, 9)
