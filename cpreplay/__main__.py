@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cpreplay import StoreReplay, StoreReplayGpu, __version__, kernels
-from cpreplay.device_ops import device_memory, import_cupy
+from cpreplay.cuda_device import device_memory, import_cupy
 from cpreplay.errors import DeviceUnavailableError
 from cpreplay.memory import format_bytes, host_memory
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cpreplay.schema import TRANSITION
+from cpreplay.schema import TRANSITION, Layout
 
 
 class Batch:
@@ -37,15 +37,19 @@ class Batch:
                  "weights")  # fmt: skip
 
     def __init__(
-        self, names: Sequence[str], arrays: Sequence[Any], indices: Any, *, plan: Any = None
+        self,
+        names: Sequence[str],
+        arrays: Sequence[Any],
+        indices: Any,
+        *,
+        plan: "Plan | None" = None,
     ) -> None:
         standard = len(TRANSITION)
         self.obs, self.action, self.reward, self.next_obs, self.terminated = arrays[:standard]
         self.indices = indices
         self.weights: Any = None
         self.extra = dict(zip(names[standard:], arrays[standard:], strict=True))
-        # How the back end fills these very arrays; a mapped batch has none.
-        self._plan = plan
+        self._plan: Any = plan  # a mapped, copied or unpickled batch has none
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -78,6 +82,32 @@ class Batch:
         arrays = [function(self[name]) for name in names]
         return Batch(names, arrays, function(self.indices))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy has arrays of its own, which no plan knows.
+        names = (*TRANSITION, *self.extra)
+        return Batch, (names, [self[name] for name in names], self.indices)
+
+    def _has_plan(self, kind: type["Plan"], layout: Layout) -> bool:
+        """Whether a back end can fill this batch: made by its like, and still the same arrays."""
+        plan = self._plan
+        return (
+            isinstance(plan, kind)
+            and (plan.layout is layout or plan.layout == layout)
+            and plan.indices is self.indices
+            and all(self[name] is array for name, array in plan.columns)
+        )
+
     def _names(self) -> tuple[str, ...]:
         weights = () if self.weights is None else ("weights",)
         return (*TRANSITION, *self.extra, "indices", *weights)
+
+
+class Plan:
+    """How a back end fills the arrays of one batch. It keeps them, and is of no use for others."""
+
+    __slots__ = ("columns", "indices", "layout")
+
+    def __init__(self, layout: Layout, arrays: Sequence[Any], indices: Any) -> None:
+        self.layout = layout
+        self.columns = tuple(zip(layout.names, arrays, strict=True))
+        self.indices = indices

@@ -45,6 +45,10 @@ class CaptureError(ReplayError, RuntimeError):
     """A call that cannot be part of a CUDA graph was made while the stream is capturing."""
 
 
+class CopyError(ReplayError, TypeError):
+    """A buffer was to be copied, pickled or sent to another process."""
+
+
 class MemoryLimitError(ReplayError, MemoryError):
     """The buffer is larger than the memory it would lie in."""
 

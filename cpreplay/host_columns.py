@@ -5,12 +5,13 @@ Rows lie in arrays of whole records, a minibatch in one block with a field per c
 """
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cpreplay.batch import Batch
+from cpreplay.batch import Batch, Plan
 from cpreplay.errors import SampleRangeError
 from cpreplay.inputs import host_array, integer_limits
 from cpreplay.schema import Column, Layout, Place
@@ -26,31 +27,32 @@ _SCRATCH_BYTES = 512 * 1024
 _LARGEST_BATCH = 2**31 - 1
 
 
-class HostColumn:
+class StoredColumn:
     """A stored column: its view of the rows, and the check of one value."""
 
-    def __init__(self, form: Column, place: Place, array: NDArray[Any]) -> None:
-        self.form = form
+    def __init__(self, column: Column, place: Place, array: NDArray[Any]) -> None:
+        self.column = column
         self.place = place
         self.view: NDArray[Any] = np.ndarray(
-            (len(array), *form.shape),
-            form.stored,
+            (len(array), *column.shape),
+            column.stored,
             array,
             place.offset,
-            (place.stride, *np.empty(form.shape, form.stored).strides),
+            (place.stride, *np.empty(column.shape, column.stored).strides),
         )
         # The same rows as bytes, which are copied at a third less cost than rows of numbers.
         self._bytes: NDArray[Any] = np.ndarray(
-            len(array), f"V{form.stored_nbytes}", array, place.offset, (place.stride,)
+            len(array), f"V{column.stored_nbytes}", array, place.offset, (place.stride,)
         )
         # What goes in without a look at more than its type: arrays of the right dtype and shape,
         # and plain numbers between two bounds. Everything else takes `host_array`.
-        self._dtype = None if form.quantized else form.dtype
-        self._shape = form.shape
-        self._bounds = {} if form.quantized or form.shape else _number_bounds(form.dtype)
+        self._dtype = None if column.quantized else column.dtype
+        self._shape = column.shape
+        plain = not (column.quantized or column.shape)
+        self._bounds = _number_bounds(column.dtype) if plain else {}
 
     def row_value(self, value: Any) -> Any:
-        """One row of this column, checked, in a form that assignment stores unchanged."""
+        """One row, checked, as something that assignment stores unchanged."""
         kind = type(value)
         if kind is np.ndarray:
             if value.dtype is self._dtype and value.shape == self._shape:
@@ -59,26 +61,28 @@ class HostColumn:
             bounds = self._bounds.get(kind)
             if bounds is not None and bounds[0] <= value <= bounds[1]:
                 return value
-        return host_array(value, self.form, None)
+        return host_array(value, self.column, None)
+
+    def batch_values(self, value: Any, rows: int) -> NDArray[Any]:
+        """Rows of a batch, checked, contiguous, in the stored dtype."""
+        return np.ascontiguousarray(host_array(value, self.column, rows))
 
     def write(self, first: int, values: NDArray[Any]) -> None:
-        """Rows [first, first + n), from an array of the stored dtype."""
+        """Rows [first, first + n), from what `batch_values` gave."""
         rows = len(values)
-        contiguous = np.ascontiguousarray(values)
-        self._bytes[first : first + rows] = np.ndarray(rows, self._bytes.dtype, contiguous)
+        self._bytes[first : first + rows] = np.ndarray(rows, self._bytes.dtype, values)
 
 
 class Gather:
     """Copies rows of one storage array into the columns of a batch."""
 
-    def __init__(self, array: NDArray[Any], columns: list[HostColumn]) -> None:
+    def __init__(self, array: NDArray[Any], stored: list[StoredColumn]) -> None:
         stride = array.dtype.itemsize
         self._array = array
-        self._columns = columns
+        self._stored = stored
         # A column that fills its array needs no scratch.
-        self._direct = len(columns) == 1 and (
-            columns[0].form.stored_nbytes == stride and not columns[0].form.quantized
-        )
+        first = stored[0].column
+        self._direct = len(stored) == 1 and first.stored_nbytes == stride and not first.quantized
         rows = 0 if self._direct else max(1, min(_SCRATCH_BYTES // stride, len(array)))
         self.scratch = np.empty(rows, array.dtype)
         self._views_of(rows)
@@ -88,7 +92,7 @@ class Gather:
         count = len(indices)
         if self._direct:
             # mode="clip", since "raise" would copy through a buffer; indices are in range
-            self._array.take(indices, 0, raw[self._columns[0].form.name], "clip")
+            self._array.take(indices, 0, raw[self._stored[0].column.name], "clip")
         elif count <= len(self.scratch):
             self._take(indices, raw)
         else:
@@ -115,19 +119,20 @@ class Gather:
         """Set the first ``count`` rows of the scratch, and each column's part of them."""
         self._taken = self.scratch[:count]
         self._parts = []
-        for column in self._columns:
-            form, offset = column.form, column.place.offset
+        for stored in self._stored:
+            column, offset = stored.column, stored.place.offset
             part: NDArray[Any]
-            if form.quantized:
-                shape = (count, *form.shape)
-                part = np.ndarray(shape, form.stored, self.scratch, offset, column.view.strides)
+            if column.quantized:
+                shape = (count, *column.shape)
+                part = np.ndarray(shape, column.stored, self.scratch, offset, stored.view.strides)
             else:
-                bytes_of_row = f"V{form.stored_nbytes}"
-                part = np.ndarray(count, bytes_of_row, self.scratch, offset, (column.place.stride,))
-            self._parts.append((form.name, form.quantized, part))
+                rows_of_bytes = f"V{column.stored_nbytes}"
+                strides = (stored.place.stride,)
+                part = np.ndarray(count, rows_of_bytes, self.scratch, offset, strides)
+            self._parts.append((column.name, column.quantized, part))
 
 
-class BatchForm:
+class BatchLayout:
     """How a minibatch of one size lies in one block of memory."""
 
     def __init__(self, layout: Layout, batch_size: int) -> None:
@@ -164,19 +169,22 @@ class BatchForm:
         fields = np.ndarray((), self._fields, block, offset)
         raw = np.ndarray((), self._raw, block, offset)
         indices = fields["indices"]
-        plan = Plan(self.layout, indices.view(np.uint64), raw)
-        return Batch(self._names, [fields[name] for name in self._names], indices, plan=plan)
+        arrays = [fields[name] for name in self._names]
+        plan = HostPlan(self.layout, arrays, indices, raw)
+        return Batch(self._names, arrays, indices, plan=plan)
 
 
-class Plan:
+class HostPlan(Plan):
     """The arrays of one batch as a draw writes them."""
 
-    __slots__ = ("layout", "raw", "rows")
+    __slots__ = ("raw", "rows")
 
-    def __init__(self, layout: Layout, rows: NDArray[np.uint64], raw: NDArray[Any]) -> None:
-        self.layout = layout
-        self.rows = rows
+    def __init__(
+        self, layout: Layout, arrays: Sequence[Any], indices: NDArray[np.int64], raw: NDArray[Any]
+    ) -> None:
+        super().__init__(layout, arrays, indices)
         self.raw = raw
+        self.rows = indices.view(np.uint64)
 
 
 def _number_bounds(dtype: np.dtype[Any]) -> dict[type, tuple[Any, Any]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cpreplay.batch import Batch
 from cpreplay.control import ere_window, new_control, ring_head, ring_size
 from cpreplay.errors import ConfigurationError
-from cpreplay.host_columns import BatchForm, Gather, HostColumn, Plan, aligned_zeros
+from cpreplay.host_columns import BatchLayout, Gather, HostPlan, StoredColumn, aligned_zeros
 from cpreplay.inputs import ANY_ROWS, MASK, host_array
 from cpreplay.philox import philox_words, splitmix64
 from cpreplay.schema import Layout
@@ -21,7 +21,7 @@ from cpreplay.schema import Layout
 _RAW_64_BIT = (np.random.PCG64, np.random.PCG64DXSM, np.random.SFC64, np.random.Philox)
 
 # Batch sizes whose memory layout is remembered.
-_KEPT_FORMS = 64
+_KEPT_LAYOUTS = 64
 
 Words = Callable[[int, int], NDArray[np.uint64]]  # (draw number, lanes) -> words
 
@@ -62,7 +62,7 @@ class HostOps:
         self._capacity = capacity
         self._arrays = [aligned_zeros(capacity, stride) for stride in layout.strides]
         self._columns = [
-            HostColumn(column, place, self._arrays[place.array])
+            StoredColumn(column, place, self._arrays[place.array])
             for column, place in zip(layout.columns, layout.places, strict=True)
         ]
         self._gathers = [
@@ -70,7 +70,7 @@ class HostOps:
             for number, array in enumerate(self._arrays)
         ]
         self._rows_of_span = _Spans()
-        self._forms: dict[int, BatchForm] = {}
+        self._batch_layouts: dict[int, BatchLayout] = {}
 
     # Rows
 
@@ -90,10 +90,10 @@ class HostOps:
         self._total[0] = total + 1
 
     def ingest(self, values: Sequence[Any]) -> tuple[list[NDArray[Any]], int]:
-        first = host_array(values[0], self._columns[0].form, ANY_ROWS)
+        first = self._columns[0].batch_values(values[0], ANY_ROWS)
+        rows = len(first)
         rest = zip(self._columns[1:], values[1:], strict=True)
-        columns = [first, *(host_array(value, column.form, len(first)) for column, value in rest)]
-        return columns, len(first)
+        return [first, *(column.batch_values(value, rows) for column, value in rest)], rows
 
     def ingest_mask(self, mask: Any, rows: int) -> tuple[NDArray[np.bool_], int]:
         array = host_array(mask, MASK, rows)
@@ -117,18 +117,15 @@ class HostOps:
         self._total[0] = end
 
     def make_batch(self, batch_size: int) -> Batch:
-        form = self._forms.get(batch_size)
-        if form is None:
-            if len(self._forms) >= _KEPT_FORMS:
-                self._forms.clear()
-            form = self._forms[batch_size] = BatchForm(self._layout, batch_size)
-        return form.new_batch()
+        layout = self._batch_layouts.get(batch_size)
+        if layout is None:
+            if len(self._batch_layouts) >= _KEPT_LAYOUTS:
+                self._batch_layouts.clear()
+            layout = self._batch_layouts[batch_size] = BatchLayout(self._layout, batch_size)
+        return layout.new_batch()
 
     def accepts(self, batch: Batch) -> bool:
-        plan = batch._plan
-        if not isinstance(plan, Plan):
-            return False
-        return plan.layout is self._layout or plan.layout == self._layout
+        return batch._has_plan(HostPlan, self._layout)
 
     def column(self, number: int) -> NDArray[Any]:
         view = self._columns[number].view.view()
@@ -197,7 +194,8 @@ class HostOps:
     def _shrink_ere_window(self) -> None:
         control = self._control[0]
         control["k"] += 1
-        control["eta_power"] *= control["eta"]
+        # As Python floats, for which an underflow to zero is no error whatever np.errstate says.
+        control["eta_power"] = float(control["eta_power"]) * float(control["eta"])
         if control["k"] >= control["k_max"]:
             control["k"], control["eta_power"] = 0, 1.0
 

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from cpreplay.errors import MemoryLimitError
+
 _CGROUP_LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),  # version 2
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),  # version 1
@@ -36,7 +38,11 @@ def _physical_memory() -> int | None:
         status = MemoryStatus(length=ctypes.sizeof(MemoryStatus))
         ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
         return int(status.total_physical)
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):  # a system that does not say
+        return None
+    return memory if memory > 0 else None
 
 
 def _cgroup_limit(path: Path) -> int | None:
@@ -46,6 +52,17 @@ def _cgroup_limit(path: Path) -> int | None:
     except OSError:
         return None
     return int(text) if text.isdigit() else None
+
+
+def refuse_too_large(row_nbytes: int, capacity: int, memory: int | None, where: str) -> None:
+    """Raise `MemoryLimitError` for rows that can never fit, before anything is allocated."""
+    needed = row_nbytes * capacity
+    if memory is not None and needed > memory:
+        raise MemoryLimitError(
+            f"capacity={capacity:,} needs {format_bytes(needed)} for rows of {row_nbytes:,} bytes, "
+            f"and {where} has {format_bytes(memory)}; lower the capacity, store uint8, or override "
+            "with check_memory=False"
+        )
 
 
 def format_bytes(count: int) -> str:

@@ -6,8 +6,14 @@ device twin is ``cuda_src/philox.cuh``.
 Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11.
 """
 
+import secrets
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+
+from cpreplay.errors import ConfigurationError
+from cpreplay.integers import is_int
 
 _MASK = 2**64 - 1
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -18,6 +24,15 @@ _HALF = np.uint64(32)
 
 #: What a draw is for, in word 3 of the counter, so that two uses never share words.
 ROWS = 0
+
+
+def checked_seed(seed: Any) -> int:
+    """A seed as an int in [0, 2**64), from the system where None is given."""
+    if seed is None:
+        return secrets.randbits(64)
+    if is_int(seed) and 0 <= seed < 2**64:
+        return int(seed)
+    raise ConfigurationError(f"seed={seed!r} has to be an int in [0, 2**64)")
 
 
 def splitmix64(seed: int) -> int:

@@ -4,45 +4,34 @@ Both are one private base over different ops. The base keeps what the host knows
 the checks, and hands on.
 """
 
-import secrets
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
-import numpy as np
 from numpy.typing import DTypeLike
 
 from cpreplay.batch import Batch
 from cpreplay.control import ring_head, ring_size
-from cpreplay.device_ops import (
-    DeviceOps,
-    device_memory,
-    device_number,
-    device_row_nbytes,
-    import_cupy,
-)
-from cpreplay.errors import (
-    ColumnNameError,
-    ConfigurationError,
-    InvariantError,
-    MemoryLimitError,
-    ShapeError,
-)
+from cpreplay.cuda_device import device_memory, device_number, import_cupy
+from cpreplay.cursor import KnownTotal
+from cpreplay.device_ops import DeviceOps, device_row_nbytes
+from cpreplay.errors import ColumnNameError, ConfigurationError, CopyError, ShapeError
 from cpreplay.host_ops import HostOps, word_source
-from cpreplay.integers import is_count, is_int
-from cpreplay.memory import format_bytes, host_memory
+from cpreplay.integers import is_count
+from cpreplay.invariants import check_ring
+from cpreplay.memory import host_memory, refuse_too_large
 from cpreplay.ops import Ops
-from cpreplay.philox import splitmix64
+from cpreplay.philox import checked_seed, splitmix64
 from cpreplay.policies import Policy, check_batch_size, check_range
-from cpreplay.schema import TRANSITION, Column, Layout, lay_out, transition_columns
+from cpreplay.schema import TRANSITION, Column, lay_out, transition_columns
 
 MAX_CAPACITY = 2**31
-
-_CHECKED_ROWS = 4096  # at a time, so that a check of device rows needs little memory
 
 
 class _Replay:
     """What host and device buffers have in common, which is nearly everything."""
+
+    _ops: Ops  # which the subclass makes
 
     def __init__(
         self,
@@ -56,7 +45,6 @@ class _Replay:
         action_dtype: DTypeLike,
         extra_columns: Mapping[str, Any] | None,
         seed: int | None,
-        make_ops: Callable[[Layout, int, int], Ops],  # of layout, capacity, seed
     ) -> None:
         if prioritized:
             raise ConfigurationError("prioritized=True: this version has uniform draws only")
@@ -75,14 +63,11 @@ class _Replay:
                 extra_columns=extra_columns,
             )
         )
-        self._seed = _checked_seed(seed)
-        self._ops = make_ops(self._layout, self._capacity, self._seed)
+        self._seed = checked_seed(seed)
+        self._extra_names = self._layout.names[len(TRANSITION) :]
         self._policy = Policy()
-        self._extra_names = tuple(column.name for column in self.columns[len(TRANSITION) :])
+        self._total = KnownTotal(self._capacity, lambda: int(self._ops.control()["total"]))
         self._lock = threading.Lock()
-        # Rows ever written: exactly, or a lower bound once only the device knows.
-        self._total = 0
-        self._total_is_exact = True
 
     # Writing
 
@@ -202,7 +187,7 @@ class _Replay:
         """
         batch_size = check_batch_size(batch_size)
         with self._lock:
-            self._policy.check_draw(batch_size, self._size_for(1))
+            self._policy.check_draw(batch_size, self._total.size_for(1))
             batch = self._target(batch_size, out)
             self._ops.sample(batch)
         return batch
@@ -241,7 +226,7 @@ class _Replay:
         """
         batch_size = check_batch_size(batch_size)
         with self._lock:
-            size = self._size_for(hi if is_count(hi) else 1)
+            size = self._total.size_for(hi if is_count(hi) else 1)
             lo, hi = check_range(lo, hi, size, self._capacity)
             batch = self._target(batch_size, out)
             self._ops.sample_range(batch, lo, hi)
@@ -338,7 +323,7 @@ class _Replay:
         Source: Ball et al. 2023 (RLPD), arXiv:2302.02948, section 4.1.
         """
         with self._lock:
-            self._policy.check_pin(n, batch_size, self._known_total(), self._capacity)
+            self._policy.check_pin(n, batch_size, self._total.exact(), self._capacity)
             self._ops.pin_demos(int(n))
             self._policy.demo_count = int(n)
             self._policy.largest_batch = None if batch_size is None else self._capacity - int(n)
@@ -380,7 +365,6 @@ class _Replay:
         with self._lock:
             control = self._ops.control()
             total, demo_count = int(control["total"]), int(control["demo_count"])
-            self._total = total
             return {
                 "size": ring_size(total, self._capacity),
                 "capacity": self._capacity,
@@ -399,35 +383,37 @@ class _Replay:
         For tests, and for finding out who wrote over the buffer's memory.
         """
         with self._lock:
-            control = self._ops.control()
-            size = ring_size(int(control["total"]), self._capacity)
-            if self._total_is_exact:
-                _expect(control["total"] == self._total, "total is what the host counted")
-            _expect(control["total"] >= self._total, "total is at least what the host counted")
-            _expect(control["capacity"] == self._capacity, "capacity is what was asked for")
-            _expect(control["demo_count"] == self._policy.demo_count, "demo_count is as pinned")
-            _expect(0 <= control["demo_count"] <= size, "demonstrations are rows that are held")
-            _expect(bool(control["ere_enabled"]) == self._policy.ere, "ERE is as configured")
-            _expect(0 <= control["k"] < max(1, control["k_max"]), "k is below k_max")
-            for number, column in enumerate(self.columns):
-                for first in range(0, self._capacity, _CHECKED_ROWS):
-                    self._check_rows(column, self._ops.column(number), first, size)
+            check_ring(self._ops, self._layout, self._capacity, self._total, self._policy)
 
     def synchronize(self) -> None:
         """Wait until everything that was queued on the current stream is done."""
         self._ops.synchronize()
 
+    def holds(self, rows: int) -> bool:
+        """Whether at least so many rows are held.
+
+        Unlike ``len``, it waits for the device only where what the host knows does not settle it.
+        """
+        with self._lock:
+            return self._total.size_for(rows) >= rows
+
+    def __reduce__(self) -> NoReturn:
+        raise CopyError(
+            f"a {type(self).__name__} cannot be copied, pickled or sent to another process: two "
+            "buffers would draw one sequence; make another, and add the rows to it"
+        )
+
     def __len__(self) -> int:
         """Rows held. Waits for the device once only the device knows."""
         with self._lock:
-            return ring_size(self._known_total(), self._capacity)
+            return self._total.size()
 
     def __repr__(self) -> str:
         columns = ", ".join(
             f"{column.name} {column.stored}{list(column.shape)}" for column in self._layout.columns
         )
-        rows = ring_size(self._total, self._capacity)
-        some = "" if self._total_is_exact else "at least "
+        rows = ring_size(self._total.at_least, self._capacity)
+        some = "" if self._total.is_exact else "at least "
         return f"<{type(self).__name__}: {some}{rows:,} of {self._capacity:,} rows of {columns}>"
 
     @property
@@ -439,7 +425,7 @@ class _Replay:
     def head(self) -> int:
         """The row that the next transition goes to. Waits where ``len`` does."""
         with self._lock:
-            return ring_head(self._known_total(), self._policy.demo_count, self._capacity)
+            return ring_head(self._total.exact(), self._policy.demo_count, self._capacity)
 
     @property
     def demo_count(self) -> int:
@@ -466,43 +452,11 @@ class _Replay:
         """The columns of a transition, in order."""
         return self._layout.columns
 
-    # What the host knows of the cursor
-
-    def _count(self, rows: int | None) -> None:
-        """After an add: None where only the device knows how many rows there were."""
-        if self._ops.capturing:
-            rows = None  # the rows come with each replay, unseen by the host
-        if rows is None:
-            self._total_is_exact = False
-        else:
-            self._total += rows
-
-    def _known_total(self) -> int:
-        """Rows ever written, from the device where the host has lost count."""
-        if not self._total_is_exact:
-            self._total = int(self._ops.control()["total"])
-        return self._total
-
-    def _holds(self, rows: int) -> bool:
-        """Whether at least so many rows are held. Waits only where the lower bound is below."""
-        with self._lock:
-            return self._size_for(rows) >= rows
-
-    def _size_for(self, rows: int) -> int:
-        """The size, or where the host's lower bound already reaches ``rows``, that bound."""
-        if ring_size(self._total, self._capacity) < rows:
-            return ring_size(self._known_total(), self._capacity)
-        return ring_size(self._total, self._capacity)
-
     # Parts of the calls
 
-    def _check_rows(self, column: Column, stored: Any, first: int, size: int) -> None:
-        rows = self._ops.to_host(stored[first : first + _CHECKED_ROWS])
-        held = max(0, size - first)
-        _expect(not rows[held:].any(), f"{column.name}: rows never written are 0")
-        if column.dtype.kind == "b":
-            codes = rows[:held].view(np.uint8)
-            _expect(not (codes > 1).any(), f"{column.name}: booleans are 0 or 1")
+    def _count(self, rows: int | None) -> None:
+        """Note an add; while capturing its rows come with each replay, unseen by the host."""
+        self._total.count(None if self._ops.capturing else rows)
 
     def _values(
         self,
@@ -615,14 +569,6 @@ class StoreReplay(_Replay):
         own_generator = rng is None or isinstance(rng, str)
         if seed is not None and not own_generator:
             raise ConfigurationError("seed and rng: a generator has its seed already; give one")
-
-        def make_ops(layout: Layout, capacity: int, seed: int) -> Ops:
-            words = word_source(seed, rng)
-            if check_memory:
-                row = layout.row_nbytes
-                _check_memory(row, capacity, host_memory(), "this machine or control group")
-            return HostOps(layout, capacity, words, splitmix64(seed))
-
         super().__init__(
             obs_shape,
             action_shape,
@@ -633,8 +579,12 @@ class StoreReplay(_Replay):
             action_dtype=action_dtype,
             extra_columns=extra_columns,
             seed=seed,
-            make_ops=make_ops,
         )
+        words = word_source(self._seed, rng)
+        if check_memory:
+            row, memory = self._layout.row_nbytes, host_memory()
+            refuse_too_large(row, self._capacity, memory, "this machine or control group")
+        self._ops = HostOps(self._layout, self._capacity, words, splitmix64(self._seed))
         self._own_generator = own_generator
 
     @property
@@ -686,14 +636,6 @@ class StoreReplayGpu(_Replay):
         check_memory: bool = True,
         device: int | None = None,
     ) -> None:
-        def make_ops(layout: Layout, capacity: int, seed: int) -> Ops:
-            cupy = import_cupy()
-            with cupy.cuda.Device(device_number(cupy, device)):
-                if check_memory:
-                    row = device_row_nbytes(layout)
-                    _check_memory(row, capacity, device_memory(cupy), "the card")
-                return DeviceOps(cupy, layout, capacity, splitmix64(seed))
-
         super().__init__(
             obs_shape,
             action_shape,
@@ -704,8 +646,13 @@ class StoreReplayGpu(_Replay):
             action_dtype=action_dtype,
             extra_columns=extra_columns,
             seed=seed,
-            make_ops=make_ops,
         )
+        cupy = import_cupy()
+        with cupy.cuda.Device(device_number(cupy, device)):
+            if check_memory:
+                row, memory = device_row_nbytes(self._layout), device_memory(cupy)
+                refuse_too_large(row, self._capacity, memory, "the card")
+            self._ops = DeviceOps(cupy, self._layout, self._capacity, splitmix64(self._seed))
 
     def pin_demo_prefix(self, n: int, *, batch_size: int | None = None) -> None:
         if batch_size is None:
@@ -716,26 +663,3 @@ class StoreReplayGpu(_Replay):
         super().pin_demo_prefix(n, batch_size=batch_size)
 
     pin_demo_prefix.__doc__ = _Replay.pin_demo_prefix.__doc__
-
-
-def _checked_seed(seed: Any) -> int:
-    if seed is None:
-        return secrets.randbits(64)
-    if is_int(seed) and 0 <= seed < 2**64:
-        return int(seed)
-    raise ConfigurationError(f"seed={seed!r} has to be an int in [0, 2**64)")
-
-
-def _check_memory(row_nbytes: int, capacity: int, available: int | None, where: str) -> None:
-    needed = row_nbytes * capacity
-    if available is not None and needed > available:
-        raise MemoryLimitError(
-            f"capacity={capacity:,} needs {format_bytes(needed)} for rows of {row_nbytes:,} "
-            f"bytes, and {where} has {format_bytes(available)}; lower the capacity, store uint8, "
-            "or override with check_memory=False"
-        )
-
-
-def _expect(holds: bool, invariant: str) -> None:
-    if not holds:
-        raise InvariantError(f"broken invariant: {invariant}")

@@ -154,7 +154,7 @@ class ReplaySampleStep:
         learning_starts = self._require_setup("step")
         if step_index < learning_starts:
             return None
-        if not self._buffer.demo_count and not self._buffer._holds(self._batch_size):
+        if not self._buffer.demo_count and not self._buffer.holds(self._batch_size):
             return None
         return self._buffer.sample(self._batch_size, self._fixed)
 

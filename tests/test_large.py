@@ -62,4 +62,4 @@ def move_head(buffer: object, backend: Backend, row: int) -> None:
         buffer._ops._control.set(fields.view(np.uint8))
     else:
         buffer._ops._total[0] = row
-    buffer._total = row
+    buffer._total.at_least = row

@@ -149,7 +149,7 @@ def core() -> ctypes.CDLL:
     prune()
     flags = ("-O2", "-g", "-std=c++17", "-fPIC", f"-I{CORE}")
     text = (CORE / "emu_core.cpp").read_text()
-    headers = [(CORE / name).read_text() for name in ("buffers.h", "context.h", "shadow.h")]
+    headers = [header.read_text() for header in sorted(CORE.glob("*.h"))]
     path = _library(_key(text, headers, flags), text, flags)
     library = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
     address, size = ctypes.c_size_t, ctypes.c_size_t

@@ -1,0 +1,47 @@
+"""What the host knows of the number of rows ever written, so that checks need not ask a device."""
+
+from collections.abc import Callable
+
+from cpreplay.control import ring_size
+
+
+class KnownTotal:
+    """Rows ever written: exactly, or once only the device counts them, a lower bound.
+
+    Rows are only ever added, so what was once known stays a lower bound.
+
+    Parameters
+    ----------
+    capacity : int
+        Rows that the ring can hold.
+    read : callable
+        Asks the device for the total, and waits for it.
+    """
+
+    def __init__(self, capacity: int, read: Callable[[], int]) -> None:
+        self._capacity = capacity
+        self._read = read
+        self.at_least = 0
+        self.is_exact = True
+
+    def count(self, rows: int | None) -> None:
+        """Note an add; None where only the device knows of how many rows."""
+        if rows is None:
+            self.is_exact = False
+        else:
+            self.at_least += rows
+
+    def exact(self) -> int:
+        """The total, from the device where the host has lost count."""
+        if not self.is_exact:
+            self.at_least = self._read()
+        return self.at_least
+
+    def size(self) -> int:
+        """Rows held. Waits where `exact` does."""
+        return ring_size(self.exact(), self._capacity)
+
+    def size_for(self, rows: int) -> int:
+        """Rows held, or the lower bound of it where that already reaches ``rows``."""
+        known = ring_size(self.at_least, self._capacity)
+        return known if known >= rows else self.size()
