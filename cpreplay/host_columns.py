@@ -45,11 +45,14 @@ class StoredColumn:
             len(array), f"V{column.stored_nbytes}", array, place.offset, (place.stride,)
         )
         # What goes in without a look at more than its type: arrays of the right dtype and shape,
-        # and plain numbers between two bounds. Everything else takes `host_array`.
+        # and plain numbers between two bounds. Everything else takes `host_array`, also a number so
+        # small that rounding it is an error to a caller who made NumPy raise such errors.
         self._dtype = None if column.quantized else column.dtype
         self._shape = column.shape
         plain = not (column.quantized or column.shape)
         self._bounds = _number_bounds(column.dtype) if plain else {}
+        is_float = column.dtype.kind == "f"
+        self._smallest = float(np.finfo(column.dtype).smallest_normal) if is_float else 0
 
     def row_value(self, value: Any) -> Any:
         """One row, checked, as something that assignment stores unchanged."""
@@ -59,7 +62,11 @@ class StoredColumn:
                 return value
         else:
             bounds = self._bounds.get(kind)
-            if bounds is not None and bounds[0] <= value <= bounds[1]:
+            if (
+                bounds is not None
+                and bounds[0] <= value <= bounds[1]
+                and (abs(value) >= self._smallest or value == 0)
+            ):
                 return value
         return host_array(value, self.column, None)
 

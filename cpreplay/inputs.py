@@ -118,7 +118,7 @@ def _cast(array: NDArray[Any], column: Column) -> NDArray[Any]:
         return array.astype(dtype)
     if array.dtype.kind == "f" and dtype.kind == "f":
         try:
-            with np.errstate(over="raise"):
+            with np.errstate(over="raise", under="ignore", invalid="ignore"):
                 return array.astype(dtype)
         except FloatingPointError:
             raise ColumnValueError(

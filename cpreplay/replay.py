@@ -393,6 +393,14 @@ class _Replay:
         """Whether at least so many rows are held.
 
         Unlike ``len``, it waits for the device only where what the host knows does not settle it.
+
+        Parameters
+        ----------
+        rows : int
+
+        Returns
+        -------
+        bool
         """
         with self._lock:
             return self._total.size_for(rows) >= rows

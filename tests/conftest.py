@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -22,6 +23,16 @@ from tests.cuda_emulator.fakecupy._simulation import sim
 SCHEDULES = os.environ.get("CPREPLAY_EMU_SEEDS", "0 1").split()
 EMULATED = [f"emulated-{seed}" for seed in SCHEDULES]
 GPU = pytest.param("gpu", marks=pytest.mark.gpu)
+
+
+hypothesis.settings.register_profile("cpreplay", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("cpreplay")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is there by now out of garbage collections, of which device tests need many."""
+    gc.collect()
+    gc.freeze()
 
 
 class Backend:

@@ -129,6 +129,18 @@ def test_a_copied_batch_is_never_filled_behind_its_arrays(
         )
 
 
+@pytest.mark.parametrize("name", ["obs", "terminated", "indices"])
+def test_a_batch_whose_array_was_replaced_is_no_out(name: str, backend: Backend) -> None:
+    buffer = filled(backend)
+    batch = buffer.make_batch(16)
+    assert buffer.sample(16, out=batch) is batch
+    setattr(batch, name, batch[name].copy())
+    draws = buffer.stats()["draws"]
+    with pytest.raises(cpreplay.ShapeError, match="make_batch"):
+        buffer.sample(16, out=batch)
+    assert buffer.stats()["draws"] == draws
+
+
 def test_a_batch_of_one_back_end_is_no_out_for_the_other(device: Backend) -> None:
     host = Backend("host")
     with pytest.raises(cpreplay.ShapeError, match="make_batch"):

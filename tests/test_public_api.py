@@ -4,7 +4,9 @@ A public method or attribute that appears without an exercise here fails the tes
 that disappears.
 """
 
+import copy
 import inspect
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 import cpreplay
 from cpreplay import Batch, ReplaySampleStep, StoreReplay, StoreReplayGpu
 from tests.conftest import Backend
+from tests.refusals import refused
 
 # Names and signatures
 
@@ -42,6 +45,7 @@ ERRORS: dict[str, tuple[type[Exception], ...]] = {
     "ColumnNameError": (TypeError,),
     "ColumnValueError": (ValueError,),
     "ConfigurationError": (ValueError,),
+    "CopyError": (TypeError,),
     "DTypeError": (TypeError,),
     "DeviceUnavailableError": (ImportError, RuntimeError),
     "EmptyBufferError": (RuntimeError,),
@@ -58,6 +62,7 @@ BUFFER_METHODS = {
     "check": "()",
     "column": "(name)",
     "configure_ere": "(enable=True, eta=0.996, c_min=1, k_max=1000)",
+    "holds": "(rows)",
     "make_batch": "(batch_size)",
     "pin_demo_prefix": "(n, *, batch_size=None)",
     "sample": "(batch_size, out=None)",
@@ -205,7 +210,7 @@ def exercise_add_batch(backend: Backend) -> None:
 def exercise_check(backend: Backend) -> None:
     buffer = filled(backend)
     buffer.check()
-    buffer._total += 1  # the host and its control block now disagree
+    buffer._total.count(1)  # the host and its control block now disagree
     with pytest.raises(cpreplay.InvariantError, match="total"):
         buffer.check()
 
@@ -221,6 +226,14 @@ def exercise_configure_ere(backend: Backend) -> None:
     buffer.sample(1)
     buffer.sample(1)
     assert set(backend.numpy(buffer.sample(100).indices).tolist()) == {4, 5}  # c_min holds
+
+
+def exercise_holds(backend: Backend) -> None:
+    buffer = filled(backend)
+    assert [buffer.holds(rows) for rows in (0, 5, 6, 7)] == [True, True, True, False]
+    mask = backend.array([True, False])  # a device's own: only the device knows the count
+    buffer.add_batch(np.zeros((2, 3)), [1, 2], [1, 2], np.zeros((2, 3)), [0, 0], mask=mask)
+    assert [buffer.holds(rows) for rows in (6, 7, 8)] == [True, True, False]
 
 
 def exercise_make_batch(backend: Backend) -> None:
@@ -427,6 +440,13 @@ def test_a_buffer_has_a_length_and_shows_itself(backend: Backend) -> None:
     assert type(buffer).__name__ in repr(buffer)
     assert "6 of 8 rows" in repr(buffer)
     assert len(backend.buffer(3, 2, 8)) == 0
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_buffer_cannot_be_copied(duplicate: Callable[[Any], Any], backend: Backend) -> None:
+    buffer = filled(backend)
+    with refused(backend, buffer, cpreplay.CopyError, type(buffer).__name__, "make another"):
+        duplicate(buffer)
 
 
 def test_the_two_buffers_are_called_alike() -> None:

@@ -1,5 +1,6 @@
 """Any sequence of calls leaves what a list and a loop would leave, on every back end."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,16 @@ from hypothesis.stateful import (
 import cpreplay
 from tests.conftest import Backend
 from tests.golden.reference import PhiloxWords
-from tests.models import RingModel, UniformModel
+from tests.models import RingModel, UniformModel, rows_in_window
 from tests.strategies import COLUMNS, numbered_rows, row, stored_numbers
 
 
 def effort(backend: Backend, examples: int, steps: int = 25) -> settings:
-    """Fewer examples where kernels are emulated; deterministic, as all our tests are."""
+    """Fewer examples where kernels are emulated."""
     emulated = backend.name.startswith("emulated")
     return settings(
         max_examples=max(5, examples // 12) if emulated else examples,
         stateful_step_count=steps,
-        deadline=None,
-        derandomize=True,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
 
@@ -68,7 +67,7 @@ def test_batches_of_any_size_and_mask_equal_single_adds(backend: Backend) -> Non
 
 
 class Ring(RuleBasedStateMachine):
-    """A buffer beside its model: uniform draws are predicted, ERE and demo draws are bounded."""
+    """A buffer beside its model, which predicts every draw of every policy."""
 
     backend: Backend
 
@@ -121,19 +120,23 @@ class Ring(RuleBasedStateMachine):
             out = self.out.setdefault(batch_size, self.buffer.make_batch(batch_size))
         batch = self.buffer.sample(batch_size, out=out)
         rows = self.backend.numpy(batch.indices).tolist()
-        if self.ring.demo_count:
-            self.model.words.next(batch_size)
-            half = batch_size // 2 if self.ring.size > self.ring.demo_count else batch_size
-            assert all(number < self.ring.demo_count for number in rows[:half])
-            assert all(self.ring.demo_count <= number < self.ring.size for number in rows[half:])
-        elif self.ere_floor is not None:
-            self.model.words.next(batch_size)
-            newest = self.ring.newest_first()
-            window = newest[: max(self.ere_floor, self.ring.size)]
-            assert all(self.ring.slots[number] in window for number in rows)
-        else:
-            assert rows == self.model.sample(batch_size)
+        assert rows == self.predicted(batch_size)
         self.compare(batch, rows)
+
+    def predicted(self, lanes: int) -> list[int]:
+        """The rows of the next draw, by the policy in force."""
+        ring = self.ring
+        if ring.demo_count:
+            words, online = self.model.words.next(lanes), ring.size > ring.demo_count
+            half = lanes // 2 if online else lanes
+            demos = rows_in_window(words[:half], 0, ring.demo_count)
+            return demos + rows_in_window(words[half:], ring.demo_count, ring.size)
+        if self.ere_floor is not None:
+            window = min(ring.size, max(self.ere_floor, math.floor(ring.size * 0.5**self.ere_k)))
+            self.ere_k = (self.ere_k + 1) % 4
+            ages = rows_in_window(self.model.words.next(lanes), 0, window)
+            return [(ring.head - 1 - age) % ring.capacity for age in ages]
+        return self.model.sample(lanes)
 
     @precondition(lambda self: self.ring.size > 0)
     @rule(batch_size=st.integers(1, 20), ends=st.tuples(st.floats(0, 1), st.floats(0, 1)))
@@ -158,6 +161,7 @@ class Ring(RuleBasedStateMachine):
     def configure_ere(self, enable: bool, c_min: int) -> None:
         self.buffer.configure_ere(enable, eta=0.5, c_min=c_min, k_max=4)
         self.ere_floor = c_min if enable else None
+        self.ere_k = 0
 
     @precondition(lambda self: 0 < self.ring.total < self.ring.capacity)
     @rule()

@@ -5,7 +5,7 @@ import collections
 import sys
 import time
 
-from tests.mutants.kernels import KERNELS, KERNEL_TESTS
+from tests.mutants.kernels import KERNEL_TESTS, KERNELS
 from tests.mutants.mutant import Mutant
 from tests.mutants.python import PYTHON, PYTHON_TESTS
 from tests.mutants.runner import Outcome, Workshop, workshop
@@ -14,9 +14,7 @@ TABLES = {"kernels": KERNELS, "python": PYTHON}
 TESTS = KERNEL_TESTS | PYTHON_TESTS
 
 
-def chosen(
-    only: str | None, file: str | None, word: str | None
-) -> list[tuple[str, Mutant]]:
+def chosen(only: str | None, file: str | None, word: str | None) -> list[tuple[str, Mutant]]:
     """The mutants that were asked for, each with its file."""
     return [
         (path, mutant)
@@ -66,7 +64,7 @@ def run(shop: Workshop, mutants: list[tuple[str, Mutant]]) -> int:
         print(f"{counts[outcome]:4} {outcome.value}")
     print(f"{equivalent:4} equivalent, and not counted")
     caught = sum(counts[outcome] for outcome in Outcome if outcome.caught)
-    mutated = sum(counts.values()) - counts[Outcome.BROKEN]
+    mutated = caught + counts[Outcome.SURVIVED] + counts[Outcome.TIMEOUT]
     print(f"caught: {caught} of {mutated} ({100 * caught / max(1, mutated):.1f} %)")
     return attention
 

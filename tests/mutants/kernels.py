@@ -24,12 +24,18 @@ _LARGE_BATCH = "a batch of more than 2**31 bytes, which the emulator would copy 
 _COMMON = [
     # Which thread does what
     Mutant("return (i64)blockIdx.x * blockDim.x + threadIdx.x;", "return threadIdx.x;"),
-    Mutant("return (i64)blockIdx.x * blockDim.x + threadIdx.x;",
-           "return (i64)blockIdx.x * blockDim.x;"),
-    Mutant("return (i64)blockIdx.x * blockDim.x + threadIdx.x;",
-           "return (i64)blockIdx.x * blockDim.x + threadIdx.x + 1;"),
-    Mutant("return (i64)blockIdx.x * blockDim.x", "return blockIdx.x * blockDim.x",
-           equivalent="grids have at most 4096 blocks of 256 threads: 2**20 in 32 bits"),
+    Mutant(
+        "return (i64)blockIdx.x * blockDim.x + threadIdx.x;", "return (i64)blockIdx.x * blockDim.x;"
+    ),
+    Mutant(
+        "return (i64)blockIdx.x * blockDim.x + threadIdx.x;",
+        "return (i64)blockIdx.x * blockDim.x + threadIdx.x + 1;",
+    ),
+    Mutant(
+        "return (i64)blockIdx.x * blockDim.x",
+        "return blockIdx.x * blockDim.x",
+        equivalent="grids have at most 4096 blocks of 256 threads: 2**20 in 32 bits",
+    ),
     Mutant("return (i64)gridDim.x * blockDim.x;", "return blockDim.x;"),
     Mutant("return (i64)gridDim.x * blockDim.x;", "return 1ll << 40;"),
     Mutant("return blockIdx.x == 0 && threadIdx.x == 0;", "return threadIdx.x == 0;"),
@@ -40,28 +46,43 @@ _COMMON = [
 
 _CONTROL = [
     # The record
-    Mutant("""    i64 total;       // rows ever written
+    Mutant(
+        """    i64 total;       // rows ever written
     i64 demo_count;  // rows [0, demo_count) are never overwritten
-""", """    i64 demo_count;
+""",
+        """    i64 demo_count;
     i64 total;
-"""),
-    Mutant("""    i64 c_min;  // the ERE window's floor, in rows
+""",
+    ),
+    Mutant(
+        """    i64 c_min;  // the ERE window's floor, in rows
     i64 k_max;  // draws after which the window is whole again
-""", """    i64 k_max;
+""",
+        """    i64 k_max;
     i64 c_min;
-"""),
+""",
+    ),
     Mutant("    double eta;\n    double eta_power;", "    double eta_power;\n    double eta;"),
-    Mutant("""    u64 draws;  // the number of the next draw
+    Mutant(
+        """    u64 draws;  // the number of the next draw
     u64 key;    // splitmix64(seed)
-""", """    u64 key;
+""",
+        """    u64 key;
     u64 draws;
-"""),
-    Mutant("i64 k;  ", "i32 k;  ",
-           equivalent="the next field is aligned to 8 bytes, so the offsets stay; k < k_max, and a "
-                      "window of 2**31 draws would take years"),
+""",
+    ),
+    Mutant(
+        "i64 k;  ",
+        "i32 k;  ",
+        equivalent="the next field is aligned to 8 bytes, so the offsets stay; k < k_max, and a "
+        "window of 2**31 draws would take years",
+    ),
     Mutant("double eta_power;", "float eta_power;"),
-    Mutant("i64 ere_enabled;", "i32 ere_enabled;",
-           equivalent="the next field is aligned to 8 bytes, so the offsets stay; its value is 0 or 1"),
+    Mutant(
+        "i64 ere_enabled;",
+        "i32 ere_enabled;",
+        equivalent="the next field is aligned to 8 bytes, so the offsets stay; its value is 0 or 1",
+    ),
     # The ring
     Mutant("return c->capacity - c->demo_count;", "return c->capacity;"),
     Mutant("return c->capacity - c->demo_count;", "return c->capacity - c->demo_count + 1;"),
@@ -73,8 +94,10 @@ _CONTROL = [
     Mutant("% ring_rows(c)", "% c->capacity"),
     Mutant("c->total < c->capacity ? c->total : c->capacity", "c->capacity"),
     Mutant("c->total < c->capacity ? c->total : c->capacity", "c->total"),
-    Mutant("c->total < c->capacity ? c->total : c->capacity",
-           "c->total < c->capacity - 1 ? c->total : c->capacity"),
+    Mutant(
+        "c->total < c->capacity ? c->total : c->capacity",
+        "c->total < c->capacity - 1 ? c->total : c->capacity",
+    ),
     # The ERE window
     Mutant("(double)size * c->eta_power", "(float)size * c->eta_power"),
     Mutant("(double)size * c->eta_power", "(float)((double)size * c->eta_power)"),
@@ -91,16 +114,21 @@ _CONTROL = [
     Mutant("if (!by_policy || !c->ere_enabled) return;", "if (!by_policy) return;"),
     Mutant("if (!by_policy || !c->ere_enabled) return;", "if (!c->ere_enabled) return;"),
     Mutant("if (!by_policy || !c->ere_enabled) return;", ""),
-    Mutant("    c->draws += 1;\n    if (!by_policy || !c->ere_enabled) return;",
-           "    if (!by_policy || !c->ere_enabled) return;\n    c->draws += 1;"),
+    Mutant(
+        "    c->draws += 1;\n    if (!by_policy || !c->ere_enabled) return;",
+        "    if (!by_policy || !c->ere_enabled) return;\n    c->draws += 1;",
+    ),
     Mutant("c->k += 1;", ""),
     Mutant("c->eta_power *= c->eta;", ""),
     Mutant("c->eta_power *= c->eta;", "c->eta_power = (float)(c->eta_power * c->eta);"),
     Mutant("c->k >= c->k_max", "c->k > c->k_max"),
     Mutant("c->k >= c->k_max", "c->k >= c->k_max - 1"),
-    Mutant("c->k >= c->k_max", "c->k == c->k_max",
-           equivalent="k counts by one from 0 and starts anew when k_max changes, so it never "
-                      "passes k_max"),
+    Mutant(
+        "c->k >= c->k_max",
+        "c->k == c->k_max",
+        equivalent="k counts by one from 0 and starts anew when k_max changes, so it never "
+        "passes k_max",
+    ),
     Mutant("        c->k = 0;\n", ""),
     Mutant("        c->eta_power = 1.0;\n", ""),
     Mutant("        c->eta_power = 1.0;\n", "        c->eta_power = c->eta;\n"),
@@ -113,18 +141,28 @@ _DRAWS = [
     Mutant("(i64)__umul64hi(word, (u64)span)", "(i32)__umul64hi(word, (u64)span)"),
     Mutant("(i64)__umul64hi(word, (u64)span)", "(i64)__umul64hi(word, (u64)(span + 1))"),
     Mutant("(i64)__umul64hi(word, (u64)span)", "(i64)__umul64hi(word, (u64)(span - 1))"),
-    Mutant("(i64)__umul64hi(word, (u64)span)",
-           "(i64)((double)word * 5.421010862427522e-20 * (double)span)",
-           open="a float64 keeps 53 bits of a word; the rows differ for about span in 2**53 words"),
+    Mutant(
+        "(i64)__umul64hi(word, (u64)span)",
+        "(i64)((double)word * 5.421010862427522e-20 * (double)span)",
+        open="a float64 keeps 53 bits of a word; the rows differ for about span in 2**53 words",
+    ),
     # The policy in force
-    Mutant("philox_word(c->key, c->draws, lane, PURPOSE_ROWS)",
-           "philox_word(c->key, 0, lane, PURPOSE_ROWS)"),
-    Mutant("philox_word(c->key, c->draws, lane, PURPOSE_ROWS)",
-           "philox_word(c->key, c->draws, 0, PURPOSE_ROWS)"),
-    Mutant("philox_word(c->key, c->draws, lane, PURPOSE_ROWS)",
-           "philox_word(c->key, (u32)c->draws, lane, PURPOSE_ROWS)"),
-    Mutant("philox_word(c->key, c->draws, lane, PURPOSE_ROWS)",
-           "philox_word((u32)c->key, c->draws, lane, PURPOSE_ROWS)"),
+    Mutant(
+        "philox_word(c->key, c->draws, lane, PURPOSE_ROWS)",
+        "philox_word(c->key, 0, lane, PURPOSE_ROWS)",
+    ),
+    Mutant(
+        "philox_word(c->key, c->draws, lane, PURPOSE_ROWS)",
+        "philox_word(c->key, c->draws, 0, PURPOSE_ROWS)",
+    ),
+    Mutant(
+        "philox_word(c->key, c->draws, lane, PURPOSE_ROWS)",
+        "philox_word(c->key, (u32)c->draws, lane, PURPOSE_ROWS)",
+    ),
+    Mutant(
+        "philox_word(c->key, c->draws, lane, PURPOSE_ROWS)",
+        "philox_word((u32)c->key, c->draws, lane, PURPOSE_ROWS)",
+    ),
     Mutant("if (c->demo_count > 0) {", "if (c->demo_count > 1) {"),
     Mutant("if (c->demo_count > 0) {", "if (c->demo_count >= 0) {"),
     Mutant("const i64 online = size - c->demo_count;", "const i64 online = size;"),
@@ -135,37 +173,55 @@ _DRAWS = [
     Mutant(" || online == 0)", ")"),
     Mutant(" || online == 0)", " || online <= 1)"),
     Mutant("return row_of_span(word, c->demo_count);", "return row_of_span(word, size);"),
-    Mutant("return c->demo_count + row_of_span(word, online);",
-           "return row_of_span(word, online);"),
-    Mutant("return c->demo_count + row_of_span(word, online);",
-           "return c->demo_count + row_of_span(word, size);"),
+    Mutant(
+        "return c->demo_count + row_of_span(word, online);", "return row_of_span(word, online);"
+    ),
+    Mutant(
+        "return c->demo_count + row_of_span(word, online);",
+        "return c->demo_count + row_of_span(word, size);",
+    ),
     Mutant("if (c->ere_enabled) {", "if (false) {"),
     Mutant("row_of_span(word, ere_window(c))", "row_of_span(word, size)"),
     Mutant("row_of_span(word, ere_window(c))", "row_of_span(word, c->c_min)"),
     Mutant("c->capacity - 1 - age", "c->capacity - age"),
     Mutant("c->capacity - 1 - age", "-1 - age"),
     Mutant("c->capacity - 1 - age", "size - 1 - age"),
-    Mutant("    return row_of_span(word, size);\n}", "    return row_of_span(word, c->capacity);\n}"),
+    Mutant(
+        "    return row_of_span(word, size);\n}", "    return row_of_span(word, c->capacity);\n}"
+    ),
     Mutant("    return row_of_span(word, size);\n}", "    return row_of_span(word, size - 1);\n}"),
     # The two kernels
-    Mutant("lane < batch; lane += grid_step())\n        indices", "lane <= batch; lane += grid_step())\n        indices"),
-    Mutant("lane < batch; lane += grid_step())\n        indices", "lane < batch; lane = batch)\n        indices"),
-    Mutant("indices[lane] = draw_row(control, lane, batch);",
-           "indices[batch - 1 - lane] = draw_row(control, lane, batch);"),
+    Mutant(
+        "lane < batch; lane += grid_step())\n        indices",
+        "lane <= batch; lane += grid_step())\n        indices",
+    ),
+    Mutant(
+        "lane < batch; lane += grid_step())\n        indices",
+        "lane < batch; lane = batch)\n        indices",
+    ),
+    Mutant(
+        "indices[lane] = draw_row(control, lane, batch);",
+        "indices[batch - 1 - lane] = draw_row(control, lane, batch);",
+    ),
     Mutant("lane < batch; lane += grid_step()) {", "lane <= batch; lane += grid_step()) {"),
     Mutant("lane < batch; lane += grid_step()) {", "lane < batch; lane = batch) {"),
-    Mutant("philox_word(control->key, control->draws, lane, PURPOSE_ROWS)",
-           "philox_word(control->key, 0, lane, PURPOSE_ROWS)"),
-    Mutant("philox_word(control->key, control->draws, lane, PURPOSE_ROWS)",
-           "philox_word(control->key, control->draws, lane + 1, PURPOSE_ROWS)"),
+    Mutant(
+        "philox_word(control->key, control->draws, lane, PURPOSE_ROWS)",
+        "philox_word(control->key, 0, lane, PURPOSE_ROWS)",
+    ),
+    Mutant(
+        "philox_word(control->key, control->draws, lane, PURPOSE_ROWS)",
+        "philox_word(control->key, control->draws, lane + 1, PURPOSE_ROWS)",
+    ),
     Mutant("low + row_of_span(word, high - low)", "row_of_span(word, high - low)"),
     Mutant("low + row_of_span(word, high - low)", "low + row_of_span(word, high)"),
     Mutant("low + row_of_span(word, high - low)", "low + row_of_span(word, high - low + 1)"),
     Mutant("low + row_of_span(word, high - low)", "low + row_of_span(word, high - low - 1)"),
     # Configuring
     Mutant("    if (!first_thread()) return;\n", "", equivalent=_ONE_THREAD),
-    Mutant("if (first_thread()) control->demo_count", "control->demo_count",
-           equivalent=_ONE_THREAD),
+    Mutant(
+        "if (first_thread()) control->demo_count", "control->demo_count", equivalent=_ONE_THREAD
+    ),
     Mutant("    control->ere_enabled = enabled;\n", ""),
     Mutant("control->ere_enabled = enabled;", "control->ere_enabled = 1;"),
     Mutant("    control->eta = eta;\n", ""),
@@ -176,34 +232,50 @@ _DRAWS = [
     Mutant("    control->eta_power = 1.0;\n", ""),
     Mutant("    control->eta_power = 1.0;\n", "    control->eta_power = eta;\n"),
     Mutant("control->demo_count = count;", "control->demo_count = count - 1;"),
-    Mutant("control->demo_count = count;", "control->demo_count = control->total;",
-           equivalent="a prefix is exactly the rows that were written, which the caller checks"),
+    Mutant(
+        "control->demo_count = count;",
+        "control->demo_count = control->total;",
+        equivalent="a prefix is exactly the rows that were written, which the caller checks",
+    ),
 ]
 
 _PHILOX = [
     Mutant("round < 10", "round < 11"),
     Mutant("__umulhi(0xD2511F53u, c.word[0])", "__umulhi(0xD2511F57u, c.word[0])"),
     Mutant("__umulhi(0xCD9E8D57u, c.word[2])", "__umulhi(0xCD9E8D53u, c.word[2])"),
-    Mutant("{{high1 ^ c.word[1] ^ key0, low1, high0 ^ c.word[3] ^ key1, low0}}",
-           "{{high0 ^ c.word[1] ^ key0, low0, high1 ^ c.word[3] ^ key1, low1}}"),
-    Mutant("{{high1 ^ c.word[1] ^ key0, low1, high0 ^ c.word[3] ^ key1, low0}}",
-           "{{high1 ^ c.word[3] ^ key0, low1, high0 ^ c.word[1] ^ key1, low0}}"),
-    Mutant("{{high1 ^ c.word[1] ^ key0, low1, high0 ^ c.word[3] ^ key1, low0}}",
-           "{{high1 ^ c.word[1] ^ key1, low1, high0 ^ c.word[3] ^ key0, low0}}"),
+    Mutant(
+        "{{high1 ^ c.word[1] ^ key0, low1, high0 ^ c.word[3] ^ key1, low0}}",
+        "{{high0 ^ c.word[1] ^ key0, low0, high1 ^ c.word[3] ^ key1, low1}}",
+    ),
+    Mutant(
+        "{{high1 ^ c.word[1] ^ key0, low1, high0 ^ c.word[3] ^ key1, low0}}",
+        "{{high1 ^ c.word[3] ^ key0, low1, high0 ^ c.word[1] ^ key1, low0}}",
+    ),
+    Mutant(
+        "{{high1 ^ c.word[1] ^ key0, low1, high0 ^ c.word[3] ^ key1, low0}}",
+        "{{high1 ^ c.word[1] ^ key1, low1, high0 ^ c.word[3] ^ key0, low0}}",
+    ),
     Mutant("key0 += 0x9E3779B9u;", "key0 += 0xBB67AE85u;"),
     Mutant("key1 += 0xBB67AE85u;", "key1 += 0xBB67AE84u;"),
     Mutant("key + (u64)lane", "key"),
     Mutant("key + (u64)lane", "key ^ (u64)lane"),
     Mutant("key + (u64)lane", "(key & 0xFFFFFFFF00000000ull) | (u32)((u32)key + (u32)lane)"),
-    Mutant("key + (u64)lane", "key + (u32)lane",
-           equivalent="a batch of 2**32 lanes does not fit: its indices alone take 32 GiB, and a "
-                      "lane's number is not negative"),
+    Mutant(
+        "key + (u64)lane",
+        "key + (u32)lane",
+        equivalent="a batch of 2**32 lanes does not fit: its indices alone take 32 GiB, and a "
+        "lane's number is not negative",
+    ),
     Mutant("{{(u32)draw, (u32)(draw >> 32), 0u, purpose}}", "{{(u32)draw, 0u, 0u, purpose}}"),
-    Mutant("{{(u32)draw, (u32)(draw >> 32), 0u, purpose}}",
-           "{{(u32)(draw >> 32), (u32)draw, 0u, purpose}}"),
-    Mutant("{{(u32)draw, (u32)(draw >> 32), 0u, purpose}}",
-           "{{(u32)draw, (u32)(draw >> 32), purpose, 0u}}",
-           equivalent="the one purpose there is has the number 0"),
+    Mutant(
+        "{{(u32)draw, (u32)(draw >> 32), 0u, purpose}}",
+        "{{(u32)(draw >> 32), (u32)draw, 0u, purpose}}",
+    ),
+    Mutant(
+        "{{(u32)draw, (u32)(draw >> 32), 0u, purpose}}",
+        "{{(u32)draw, (u32)(draw >> 32), purpose, 0u}}",
+        equivalent="the one purpose there is has the number 0",
+    ),
     Mutant("#define PURPOSE_ROWS 0u", "#define PURPOSE_ROWS 1u"),
     Mutant("(u32)lane_key, (u32)(lane_key >> 32)", "(u32)lane_key, (u32)(key >> 32)"),
     Mutant("(u32)lane_key, (u32)(lane_key >> 32)", "(u32)lane_key, 0u"),
@@ -222,27 +294,37 @@ _QUANTIZE = [
     Mutant("x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f", "x > 0.0f ? x : 0.0f"),
     Mutant("x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f", "x < 1.0f ? x : 1.0f"),
     Mutant("x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f", "x < 0.0f ? 0.0f : (x < 1.0f ? x : 1.0f)"),
-    Mutant("x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f", "x >= 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f",
-           equivalent="both give 0 for 0, and code 0 for -0.0"),
+    Mutant(
+        "x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f",
+        "x >= 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f",
+        equivalent="both give 0 for 0, and code 0 for -0.0",
+    ),
     Mutant("rintf(__fmul_rn(clamped, 255.0f))", "__fmul_rn(clamped, 255.0f)"),
     Mutant("rintf(__fmul_rn(clamped, 255.0f))", "floorf(__fmul_rn(clamped, 255.0f) + 0.5f)"),
     Mutant("rintf(__fmul_rn(clamped, 255.0f))", "ceilf(__fmul_rn(clamped, 255.0f))"),
     Mutant("__fmul_rn(clamped, 255.0f)", "__fmul_rn(clamped, 254.0f)"),
     Mutant("rintf(__fmul_rn(clamped, 255.0f))", "rint((double)clamped * 255.0)"),
-    Mutant("__fmul_rn(clamped, 255.0f)", "clamped * 255.0f",
-           equivalent="kernels are compiled without fused multiply-add, and there is no addition"),
+    Mutant(
+        "__fmul_rn(clamped, 255.0f)",
+        "clamped * 255.0f",
+        equivalent="kernels are compiled without fused multiply-add, and there is no addition",
+    ),
     Mutant("__fdiv_rn((float)code, 255.0f)", "(float)code * (1.0f / 255.0f)"),
     Mutant("__fdiv_rn((float)code, 255.0f)", "__fdiv_rn((float)code, 256.0f)"),
 ]
 
 _COPIES = [
     # The structs
-    Mutant("    i64 stride;     // bytes from one stored row to the next\n"
-           "    i64 elements;   // of one row\n",
-           "    i64 elements;\n    i64 stride;\n"),
-    Mutant("    i64 bytes;      // of one row in a batch\n"
-           "    i64 quantized;  // float32 in a batch, uint8 codes in the ring\n",
-           "    i64 quantized;\n    i64 bytes;\n"),
+    Mutant(
+        "    i64 stride;     // bytes from one stored row to the next\n"
+        "    i64 elements;   // of one row\n",
+        "    i64 elements;\n    i64 stride;\n",
+    ),
+    Mutant(
+        "    i64 bytes;      // of one row in a batch\n"
+        "    i64 quantized;  // float32 in a batch, uint8 codes in the ring\n",
+        "    i64 quantized;\n    i64 bytes;\n",
+    ),
     Mutant("#define MAX_COLUMNS 32", "#define MAX_COLUMNS 31"),
     Mutant("#define MAX_TILE 32", "#define MAX_TILE 16"),
     Mutant("#define MAX_TILE 32", "#define MAX_TILE 31"),
@@ -253,31 +335,46 @@ _COPIES = [
     Mutant("bits & (~bits + 1)", "16"),
     Mutant("bits & (~bits + 1)", "bits", equivalent=_SLOWER),
     Mutant("(u64)c.base | (u64)c.stride", "(u64)c.stride"),
-    Mutant("(u64)c.base | (u64)c.stride", "(u64)c.base",
-           equivalent="strides are multiples of 16 bytes (a test of the schema holds that)"),
+    Mutant(
+        "(u64)c.base | (u64)c.stride",
+        "(u64)c.base",
+        equivalent="strides are multiples of 16 bytes (a test of the schema holds that)",
+    ),
     Mutant(" | (u64)c.bytes", ""),
     Mutant(" | (u64)batch)", ")"),
-    Mutant("case 16: copy_words<uint4, to_ring>", "case 16: copy_words<u64, to_ring>",
-           equivalent=_SLOWER),
-    Mutant("case 8: copy_words<u64, to_ring>", "case 8: copy_words<u32, to_ring>",
-           equivalent=_SLOWER),
+    Mutant(
+        "case 16: copy_words<uint4, to_ring>",
+        "case 16: copy_words<u64, to_ring>",
+        equivalent=_SLOWER,
+    ),
+    Mutant(
+        "case 8: copy_words<u64, to_ring>", "case 8: copy_words<u32, to_ring>", equivalent=_SLOWER
+    ),
     Mutant("case 8: copy_words<u64, to_ring>", "case 8: copy_words<uint4, to_ring>"),
     Mutant("case 4: copy_words<u32, to_ring>", "case 4: copy_words<u64, to_ring>"),
     Mutant("case 2: copy_words<unsigned short, to_ring>", "case 2: copy_words<u32, to_ring>"),
     Mutant("default: copy_words<u8, to_ring>", "default: copy_words<unsigned short, to_ring>"),
-    Mutant("case 16: copy_words<uint4, to_ring>(c, batch, slots, share); break;",
-           "case 16: copy_words<uint4, to_ring>(c, batch, slots, share);",
-           equivalent="the same bytes are copied once more"),
+    Mutant(
+        "case 16: copy_words<uint4, to_ring>(c, batch, slots, share); break;",
+        "case 16: copy_words<uint4, to_ring>(c, batch, slots, share);",
+        equivalent="the same bytes are copied once more",
+    ),
     # Copying
     Mutant("c.bytes / (i64)sizeof(word_t)", "c.bytes / (i64)sizeof(word_t) - 1"),
     Mutant("c.bytes / (i64)sizeof(word_t)", "c.bytes / (i64)sizeof(word_t) + 1"),
     Mutant("c.bytes / (i64)sizeof(word_t)", "c.stride / (i64)sizeof(word_t)"),
     Mutant("c.bytes / (i64)sizeof(word_t)", "c.elements"),
-    Mutant("i64 t = share.start; t < share.rows * words", "i64 t = share.start; t <= share.rows * words"),
+    Mutant(
+        "i64 t = share.start; t < share.rows * words",
+        "i64 t = share.start; t <= share.rows * words",
+    ),
     Mutant("i64 t = share.start; t < share.rows * words", "i64 t = share.start; t < words"),
     Mutant("t < share.rows * words; t += share.step", "t < share.rows * words; t += 1"),
-    Mutant("i = t / words, w = t - i * words", "i = t % share.rows, w = t / share.rows",
-           equivalent="every word is copied by another thread, and still by one"),
+    Mutant(
+        "i = t / words, w = t - i * words",
+        "i = t % share.rows, w = t / share.rows",
+        equivalent="every word is copied by another thread, and still by one",
+    ),
     Mutant("i = t / words, w = t - i * words", "i = t / words, w = t"),
     Mutant("if (slots[i] < 0) continue;", "if (slots[i] <= 0) continue;"),
     Mutant("if (slots[i] < 0) continue;", ""),
@@ -286,10 +383,16 @@ _COPIES = [
     Mutant("c.base + slots[i] * c.stride", "c.base + slots[i] * c.bytes"),
     Mutant("c.base + slots[i] * c.stride", "c.base + slots[0] * c.stride"),
     Mutant("batch + (share.row0 + i) * c.bytes) + w", "batch + i * c.bytes) + w"),
-    Mutant("batch + (share.row0 + i) * c.bytes) + w",
-           "batch + (i32)((share.row0 + i) * c.bytes)) + w", open=_LARGE_BATCH),
-    Mutant("batch + (share.row0 + i) * c.bytes) + w",
-           "batch + (u32)((share.row0 + i) * c.bytes)) + w", open=_LARGE_BATCH),
+    Mutant(
+        "batch + (share.row0 + i) * c.bytes) + w",
+        "batch + (i32)((share.row0 + i) * c.bytes)) + w",
+        open=_LARGE_BATCH,
+    ),
+    Mutant(
+        "batch + (share.row0 + i) * c.bytes) + w",
+        "batch + (u32)((share.row0 + i) * c.bytes)) + w",
+        open=_LARGE_BATCH,
+    ),
     Mutant("        if (to_ring)\n", "        if (!to_ring)\n"),
 ]
 
@@ -297,37 +400,61 @@ _TILES = [
     Mutant("i < end; i += blockDim.x", "i <= end; i += blockDim.x"),
     Mutant("i < end; i += blockDim.x", "i < end - 1; i += blockDim.x"),
     Mutant("i64 i = threadIdx.x; i < end; i += blockDim.x", "i64 i = 0; i < end; i += 1"),
-    Mutant("i64 i = threadIdx.x; i < end; i += blockDim.x",
-           "i64 i = threadIdx.x; i < end; i += end"),
-    Mutant("mine += mask[i] != 0", "mine += mask[i]",
-           equivalent="the mask is an array of booleans, whose bytes are 0 and 1"),
+    Mutant(
+        "i64 i = threadIdx.x; i < end; i += blockDim.x", "i64 i = threadIdx.x; i < end; i += end"
+    ),
+    Mutant(
+        "mine += mask[i] != 0",
+        "mine += mask[i]",
+        equivalent="the mask is an array of booleans, whose bytes are 0 and 1",
+    ),
     Mutant("mine += mask[i] != 0", "mine += mask[i] == 0"),
     Mutant("if (mine) atomicAdd(count, mine);", "if (mine) *count += mine;"),
-    Mutant("if (mine) atomicAdd(count, mine);", "atomicAdd(count, mine);",
-           equivalent="adding 0 changes nothing"),
+    Mutant(
+        "if (mine) atomicAdd(count, mine);",
+        "atomicAdd(count, mine);",
+        equivalent="adding 0 changes nothing",
+    ),
     Mutant("if (mine) atomicAdd(count, mine);", "if (mine) atomicExch(count, mine);"),
     Mutant("if (threadIdx.x == 0) tile->before", "tile->before"),
-    Mutant("if (threadIdx.x == 0) tile->before = tile->kept = 0;\n        __syncthreads();\n",
-           "if (threadIdx.x == 0) tile->before = tile->kept = 0;\n"),
-    Mutant("        if (threadIdx.x == 0) tile->before = tile->kept = 0;\n        __syncthreads();\n",
-           ""),
+    Mutant(
+        "if (threadIdx.x == 0) tile->before = tile->kept = 0;\n        __syncthreads();\n",
+        "if (threadIdx.x == 0) tile->before = tile->kept = 0;\n",
+    ),
+    Mutant(
+        "        if (threadIdx.x == 0) tile->before = tile->kept = 0;\n        __syncthreads();\n",
+        "",
+    ),
     Mutant("tile->before = tile->kept = 0;", "tile->before = 0;"),
     Mutant("tile->before = tile->kept = 0;", "tile->kept = 0;"),
     Mutant("count_mask(mask, row0, &tile->before);", "count_mask(mask, row0 + 1, &tile->before);"),
     Mutant("count_mask(mask, row0, &tile->before);", "count_mask(mask, n, &tile->before);"),
-    Mutant("if (n > ring) count_mask(mask, n, &tile->kept);",
-           "count_mask(mask, n, &tile->kept);",
-           equivalent="where n <= ring the number is not used: it is counted for nothing"),
-    Mutant("if (n > ring) count_mask(mask, n, &tile->kept);",
-           "if (n > ring) count_mask(mask, row0, &tile->kept);"),
-    Mutant("if (n > ring) count_mask(mask, n, &tile->kept);",
-           "if (n > control->capacity) count_mask(mask, n, &tile->kept);"),
-    Mutant("count_mask(mask, n, &tile->kept);\n        __syncthreads();\n",
-           "count_mask(mask, n, &tile->kept);\n"),
+    Mutant(
+        "if (n > ring) count_mask(mask, n, &tile->kept);",
+        "count_mask(mask, n, &tile->kept);",
+        equivalent="where n <= ring the number is not used: it is counted for nothing",
+    ),
+    Mutant(
+        "if (n > ring) count_mask(mask, n, &tile->kept);",
+        "if (n > ring) count_mask(mask, row0, &tile->kept);",
+    ),
+    Mutant(
+        "if (n > ring) count_mask(mask, n, &tile->kept);",
+        "if (n > control->capacity) count_mask(mask, n, &tile->kept);",
+    ),
+    Mutant(
+        "count_mask(mask, n, &tile->kept);\n        __syncthreads();\n",
+        "count_mask(mask, n, &tile->kept);\n",
+    ),
     Mutant("kept = mask && n > ring ? (i64)tile->kept : n", "kept = n"),
-    Mutant("kept = mask && n > ring ? (i64)tile->kept : n", "kept = mask ? (i64)tile->kept : n",
-           equivalent="where n <= ring the number kept is 0, and less than the ring as n is"),
-    Mutant("kept = mask && n > ring ? (i64)tile->kept : n", "kept = n > ring ? (i64)tile->kept : n"),
+    Mutant(
+        "kept = mask && n > ring ? (i64)tile->kept : n",
+        "kept = mask ? (i64)tile->kept : n",
+        equivalent="where n <= ring the number kept is 0, and less than the ring as n is",
+    ),
+    Mutant(
+        "kept = mask && n > ring ? (i64)tile->kept : n", "kept = n > ring ? (i64)tile->kept : n"
+    ),
     Mutant("i64 rank = row0 + i;", "i64 rank = i;"),
     Mutant("i64 rank = row0 + i;", "i64 rank = row0 + i + 1;"),
     Mutant("rank = (i64)tile->before;", "rank = 0;"),
@@ -348,93 +475,159 @@ _TILES = [
     Mutant("stored ? ring_row(control, rank) : -1", "stored ? ring_row(control, row0 + i) : -1"),
     Mutant("stored ? ring_row(control, rank) : -1", "stored ? ring_row(control, rank + 1) : -1"),
     Mutant("stored ? ring_row(control, rank) : -1", "stored ? ring_row(control, i) : -1"),
-    Mutant("stored ? ring_row(control, rank) : -1", "stored ? (control->total + rank) % control->capacity : -1"),
+    Mutant(
+        "stored ? ring_row(control, rank) : -1",
+        "stored ? (control->total + rank) % control->capacity : -1",
+    ),
     Mutant("stored ? ring_row(control, rank) : -1", "stored ? ring_row(control, rank) : 0"),
     Mutant("tile->number[i] = control->total + rank;", "tile->number[i] = rank;"),
-    Mutant("tile->number[i] = control->total + rank;", "tile->number[i] = control->total;",
-           equivalent="a batch writes a slot at most once, and total grows with every batch that "
-                      "writes one: what is compared is still another number for each write of it"),
+    Mutant(
+        "tile->number[i] = control->total + rank;",
+        "tile->number[i] = control->total;",
+        equivalent="a batch writes a slot at most once, and total grows with every batch that "
+        "writes one: what is compared is still another number for each write of it",
+    ),
     Mutant("tile->number[i] = control->total + rank;", "tile->number[i] = tile->slot[i];"),
 ]
 
 _CODES = [
-    Mutant("t < share.rows * c.elements; t += share.step) {\n        const i64 i = t / c.elements, e = t - i * c.elements;\n        if",
-           "t < share.rows * c.elements - 1; t += share.step) {\n        const i64 i = t / c.elements, e = t - i * c.elements;\n        if"),
-    Mutant("t < share.rows * c.elements; t += share.step) {\n        const i64 i = t / c.elements, e = t - i * c.elements;\n        if",
-           "t <= share.rows * c.elements; t += share.step) {\n        const i64 i = t / c.elements, e = t - i * c.elements;\n        if"),
+    Mutant(
+        "t < share.rows * c.elements; t += share.step) {\n"
+        "        const i64 i = t / c.elements, e = t - i * c.elements;\n"
+        "        if",
+        "t < share.rows * c.elements - 1; t += share.step) {\n"
+        "        const i64 i = t / c.elements, e = t - i * c.elements;\n"
+        "        if",
+    ),
+    Mutant(
+        "t < share.rows * c.elements; t += share.step) {\n"
+        "        const i64 i = t / c.elements, e = t - i * c.elements;\n"
+        "        if",
+        "t <= share.rows * c.elements; t += share.step) {\n"
+        "        const i64 i = t / c.elements, e = t - i * c.elements;\n"
+        "        if",
+    ),
     Mutant("if (tile->slot[i] < 0) continue;", ""),
     Mutant("if (tile->slot[i] < 0) continue;", "if (tile->slot[i] <= 0) continue;"),
-    Mutant("(const float*)(batch + (share.row0 + i) * c.bytes))[e]",
-           "(const float*)(batch + i * c.bytes))[e]"),
-    Mutant("(const float*)(batch + (share.row0 + i) * c.bytes))[e]",
-           "(const float*)(batch + (share.row0 + i) * c.elements))[e]"),
-    Mutant("(const float*)(batch + (share.row0 + i) * c.bytes))[e]",
-           "(const float*)(batch + (i32)((share.row0 + i) * c.bytes)))[e]", open=_LARGE_BATCH),
-    Mutant("c.base[tile->slot[i] * c.stride + e] = quantize(x);",
-           "c.base[(i32)(tile->slot[i] * c.stride + e)] = quantize(x);"),
-    Mutant("c.base[tile->slot[i] * c.stride + e] = quantize(x);",
-           "c.base[tile->slot[i] * c.elements + e] = quantize(x);"),
-    Mutant("c.base[tile->slot[i] * c.stride + e] = quantize(x);",
-           "c.base[tile->slot[i] * c.stride] = quantize(x);"),
+    Mutant(
+        "(const float*)(batch + (share.row0 + i) * c.bytes))[e]",
+        "(const float*)(batch + i * c.bytes))[e]",
+    ),
+    Mutant(
+        "(const float*)(batch + (share.row0 + i) * c.bytes))[e]",
+        "(const float*)(batch + (share.row0 + i) * c.elements))[e]",
+    ),
+    Mutant(
+        "(const float*)(batch + (share.row0 + i) * c.bytes))[e]",
+        "(const float*)(batch + (i32)((share.row0 + i) * c.bytes)))[e]",
+        open=_LARGE_BATCH,
+    ),
+    Mutant(
+        "c.base[tile->slot[i] * c.stride + e] = quantize(x);",
+        "c.base[(i32)(tile->slot[i] * c.stride + e)] = quantize(x);",
+    ),
+    Mutant(
+        "c.base[tile->slot[i] * c.stride + e] = quantize(x);",
+        "c.base[tile->slot[i] * c.elements + e] = quantize(x);",
+    ),
+    Mutant(
+        "c.base[tile->slot[i] * c.stride + e] = quantize(x);",
+        "c.base[tile->slot[i] * c.stride] = quantize(x);",
+    ),
     Mutant("        if (is_quantizable(x)) continue;\n", ""),
     Mutant("if (is_quantizable(x)) continue;", "if (!is_quantizable(x)) continue;"),
     Mutant("(u64)tile->number[i] + 1", "(u64)tile->number[i]"),
     Mutant("(u64)tile->number[i] + 1", "(u64)tile->slot[i] + 1"),
     Mutant("(u64)tile->number[i] + 1", "1"),
     Mutant("atomicExch(&last_invalid[tile->slot[i]], write) != write", "true"),
-    Mutant("atomicExch(&last_invalid[tile->slot[i]], write) != write",
-           "atomicExch(&last_invalid[tile->slot[i]], write) == write"),
-    Mutant("atomicExch(&last_invalid[tile->slot[i]], write) != write",
-           "atomicExch(&last_invalid[0], write) != write"),
-    Mutant("atomicExch(&last_invalid[tile->slot[i]], write) != write",
-           "atomicExch(&last_invalid[tile->slot[i]], write) == 0"),
-    Mutant("        if (atomicExch(&last_invalid[tile->slot[i]], write) != write)\n",
-           "        const u64 last = last_invalid[tile->slot[i]];\n"
-           "        last_invalid[tile->slot[i]] = write;\n"
-           "        if (last != write)\n"),
+    Mutant(
+        "atomicExch(&last_invalid[tile->slot[i]], write) != write",
+        "atomicExch(&last_invalid[tile->slot[i]], write) == write",
+    ),
+    Mutant(
+        "atomicExch(&last_invalid[tile->slot[i]], write) != write",
+        "atomicExch(&last_invalid[0], write) != write",
+    ),
+    Mutant(
+        "atomicExch(&last_invalid[tile->slot[i]], write) != write",
+        "atomicExch(&last_invalid[tile->slot[i]], write) == 0",
+    ),
+    Mutant(
+        "        if (atomicExch(&last_invalid[tile->slot[i]], write) != write)\n",
+        "        const u64 last = last_invalid[tile->slot[i]];\n"
+        "        last_invalid[tile->slot[i]] = write;\n"
+        "        if (last != write)\n",
+    ),
     Mutant("atomicAdd((u64*)invalid_rows, (u64)1);", "*invalid_rows += 1;"),
     Mutant("atomicAdd((u64*)invalid_rows, (u64)1);", "atomicAdd((u64*)invalid_rows, (u64)2);"),
-    Mutant("((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[i] * c.stride + e]);",
-           "((float*)(batch + i * c.bytes))[e] = dequantize(c.base[(i32)(slots[i] * c.stride + e)]);"),
-    Mutant("((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[i] * c.stride + e]);",
-           "((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[i] * c.elements + e]);"),
-    Mutant("((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[i] * c.stride + e]);",
-           "((float*)(batch + i * c.elements))[e] = dequantize(c.base[slots[i] * c.stride + e]);"),
-    Mutant("((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[i] * c.stride + e]);",
-           "((float*)(batch + (i32)(i * c.bytes)))[e] = dequantize(c.base[slots[i] * c.stride + e]);",
-           open=_LARGE_BATCH),
-    Mutant("((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[i] * c.stride + e]);",
-           "((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[0] * c.stride + e]);"),
+    Mutant(
+        "((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[i] * c.stride + e]);",
+        "((float*)(batch + i * c.bytes))[e] = dequantize(c.base[(i32)(slots[i] * c.stride + e)]);",
+    ),
+    Mutant(
+        "((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[i] * c.stride + e]);",
+        "((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[i] * c.elements + e]);",
+    ),
+    Mutant(
+        "((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[i] * c.stride + e]);",
+        "((float*)(batch + i * c.elements))[e] = dequantize(c.base[slots[i] * c.stride + e]);",
+    ),
+    Mutant(
+        "((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[i] * c.stride + e]);",
+        "((float*)(batch + (i32)(i * c.bytes)))[e] = dequantize(c.base[slots[i] * c.stride + e]);",
+        open=_LARGE_BATCH,
+    ),
+    Mutant(
+        "((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[i] * c.stride + e]);",
+        "((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[0] * c.stride + e]);",
+    ),
 ]
 
 _ROW_KERNELS = [
     # store_rows
     Mutant("row0 = blockIdx.x * tile_rows; row0 < n", "row0 = 0; row0 < n"),
     Mutant("row0 = blockIdx.x * tile_rows; row0 < n", "row0 = blockIdx.x; row0 < n"),
-    Mutant("row0 < n; row0 += gridDim.x * tile_rows", "row0 < n - 1; row0 += gridDim.x * tile_rows"),
-    Mutant("row0 < n; row0 += gridDim.x * tile_rows", "row0 <= n; row0 += gridDim.x * tile_rows",
-           equivalent="a tile of no rows stores nothing"),
+    Mutant(
+        "row0 < n; row0 += gridDim.x * tile_rows", "row0 < n - 1; row0 += gridDim.x * tile_rows"
+    ),
+    Mutant(
+        "row0 < n; row0 += gridDim.x * tile_rows",
+        "row0 <= n; row0 += gridDim.x * tile_rows",
+        equivalent="a tile of no rows stores nothing",
+    ),
     Mutant("row0 < n; row0 += gridDim.x * tile_rows", "row0 < n; row0 = n"),
     Mutant("row0 < n; row0 += gridDim.x * tile_rows", "row0 < n; row0 += gridDim.x"),
     Mutant("row0 < n; row0 += gridDim.x * tile_rows", "row0 < n; row0 += tile_rows"),
     Mutant("rows = n - row0 < tile_rows ? n - row0 : tile_rows", "rows = tile_rows"),
-    Mutant("rows = n - row0 < tile_rows ? n - row0 : tile_rows",
-           "rows = n < tile_rows ? n : tile_rows"),
-    Mutant("place_tile(&tile, control, mask, n, row0, rows);\n        __syncthreads();\n",
-           "place_tile(&tile, control, mask, n, row0, rows);\n"),
+    Mutant(
+        "rows = n - row0 < tile_rows ? n - row0 : tile_rows", "rows = n < tile_rows ? n : tile_rows"
+    ),
+    Mutant(
+        "place_tile(&tile, control, mask, n, row0, rows);\n        __syncthreads();\n",
+        "place_tile(&tile, control, mask, n, row0, rows);\n",
+    ),
     Mutant("(i64)blockIdx.y * blockDim.x + threadIdx.x", "(i64)threadIdx.x"),
     Mutant("(i64)blockIdx.y * blockDim.x + threadIdx.x", "(i64)blockIdx.y + threadIdx.x"),
     Mutant("(i64)gridDim.y * blockDim.x}", "(i64)blockDim.x}"),
     Mutant("(i64)gridDim.y * blockDim.x}", "(i64)gridDim.x * blockDim.x}"),
-    Mutant("""            if (column.quantized)
-                store_codes""", """            if (!column.quantized)
-                store_codes"""),
-    Mutant("copy_column<true>(column, batch.at[c], tile.slot, share);",
-           "copy_column<false>(column, batch.at[c], tile.slot, share);"),
-    Mutant("copy_column<true>(column, batch.at[c], tile.slot, share);",
-           "copy_column<true>(column, batch.at[0], tile.slot, share);"),
-    Mutant("copy_column<true>(column, batch.at[c], tile.slot, share);",
-           "copy_column<true>(column, batch.at[c], tile.number, share);"),
+    Mutant(
+        """            if (column.quantized)
+                store_codes""",
+        """            if (!column.quantized)
+                store_codes""",
+    ),
+    Mutant(
+        "copy_column<true>(column, batch.at[c], tile.slot, share);",
+        "copy_column<false>(column, batch.at[c], tile.slot, share);",
+    ),
+    Mutant(
+        "copy_column<true>(column, batch.at[c], tile.slot, share);",
+        "copy_column<true>(column, batch.at[0], tile.slot, share);",
+    ),
+    Mutant(
+        "copy_column<true>(column, batch.at[c], tile.slot, share);",
+        "copy_column<true>(column, batch.at[c], tile.number, share);",
+    ),
     Mutant("        }\n        __syncthreads();\n    }\n}", "        }\n    }\n}"),
     # move_cursor
     Mutant("    if (blockIdx.x != 0) return;\n", "", equivalent="it is launched with one block"),
@@ -444,35 +637,57 @@ _ROW_KERNELS = [
     Mutant("kept = mask ? 0 : n;\n    __syncthreads();\n", "kept = mask ? 0 : n;\n"),
     Mutant("if (mask) count_mask(mask, n, &kept);", "if (mask) count_mask(mask, n - 1, &kept);"),
     Mutant("if (mask) count_mask(mask, n, &kept);", "if (mask) count_mask(mask, n + 1, &kept);"),
-    Mutant("if (mask) count_mask(mask, n, &kept);\n    __syncthreads();\n",
-           "if (mask) count_mask(mask, n, &kept);\n"),
+    Mutant(
+        "if (mask) count_mask(mask, n, &kept);\n    __syncthreads();\n",
+        "if (mask) count_mask(mask, n, &kept);\n",
+    ),
     Mutant("if (threadIdx.x == 0) control->total += (i64)kept;", "control->total += (i64)kept;"),
     Mutant("control->total += (i64)kept;", "control->total = (i64)kept;"),
     Mutant("control->total += (i64)kept;", "control->total += n;"),
     Mutant("control->total += (i64)kept;", "control->total += (i64)kept + 1;"),
-    Mutant("control->total += (i64)kept;", "atomicAdd((u64*)&control->total, kept);",
-           equivalent="one thread adds"),
-    Mutant("control->total += (i64)kept;",
-           "control->total = (control->total + (i64)kept) % control->capacity;"),
+    Mutant(
+        "control->total += (i64)kept;",
+        "atomicAdd((u64*)&control->total, kept);",
+        equivalent="one thread adds",
+    ),
+    Mutant(
+        "control->total += (i64)kept;",
+        "control->total = (control->total + (i64)kept) % control->capacity;",
+    ),
     # gather_rows
-    Mutant("share = {0, n, grid_start(), grid_step()}", "share = {0, n - 1, grid_start(), grid_step()}"),
+    Mutant(
+        "share = {0, n, grid_start(), grid_step()}", "share = {0, n - 1, grid_start(), grid_step()}"
+    ),
     Mutant("share = {0, n, grid_start(), grid_step()}", "share = {0, n, threadIdx.x, grid_step()}"),
     Mutant("share = {0, n, grid_start(), grid_step()}", "share = {0, n, grid_start(), blockDim.x}"),
-    Mutant("""        if (column.quantized)
-            gather_codes""", """        if (!column.quantized)
-            gather_codes"""),
-    Mutant("copy_column<false>(column, batch.at[c], indices, share);",
-           "copy_column<true>(column, batch.at[c], indices, share);"),
-    Mutant("copy_column<false>(column, batch.at[c], indices, share);",
-           "copy_column<false>(column, batch.at[0], indices, share);"),
+    Mutant(
+        """        if (column.quantized)
+            gather_codes""",
+        """        if (!column.quantized)
+            gather_codes""",
+    ),
+    Mutant(
+        "copy_column<false>(column, batch.at[c], indices, share);",
+        "copy_column<true>(column, batch.at[c], indices, share);",
+    ),
+    Mutant(
+        "copy_column<false>(column, batch.at[c], indices, share);",
+        "copy_column<false>(column, batch.at[0], indices, share);",
+    ),
     Mutant("    if (first_thread()) end_draw(control, by_policy);\n", ""),
     Mutant("if (first_thread()) end_draw(control, by_policy);", "end_draw(control, by_policy);"),
-    Mutant("if (first_thread()) end_draw(control, by_policy);",
-           "if (first_thread()) end_draw(control, true);"),
-    Mutant("if (first_thread()) end_draw(control, by_policy);",
-           "if (first_thread()) end_draw(control, false);"),
-    Mutant("if (first_thread()) end_draw(control, by_policy);",
-           "if (threadIdx.x == 0) end_draw(control, by_policy);"),
+    Mutant(
+        "if (first_thread()) end_draw(control, by_policy);",
+        "if (first_thread()) end_draw(control, true);",
+    ),
+    Mutant(
+        "if (first_thread()) end_draw(control, by_policy);",
+        "if (first_thread()) end_draw(control, false);",
+    ),
+    Mutant(
+        "if (first_thread()) end_draw(control, by_policy);",
+        "if (threadIdx.x == 0) end_draw(control, by_policy);",
+    ),
 ]
 
 KERNELS = {

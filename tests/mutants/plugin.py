@@ -16,5 +16,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
     if config.getoption("kernels_only"):
-        items[:] = [item for item in items if "emulated" in item.name or "cuda" in item.fixturenames]
-    items.sort(key=lambda item: "emulated" in item.name)  # what takes longer comes later
+        items[:] = [
+            item for item in items if "emulated" in item.name or "cuda" in item.fixturenames
+        ]
+    # What takes longer comes later.
+    items.sort(key=lambda item: "emulated" in item.name or "threads" in item.nodeid)

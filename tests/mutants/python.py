@@ -30,20 +30,27 @@ _CONTROL = [
     Mutant('("draws", "<u8"),', '("draws", "<i8"),'),
     Mutant('("eta_power", "<f8")', '("eta_power", "<f4")'),
     Mutant('("eta", "<f8"),', '("eta", "<f4"),'),
-    Mutant('        ("k_max", "<i8"),  # draws after which the window is whole again\n'
-           '        ("k", "<i8"),  # draws since it was\n',
-           '        ("k", "<i8"),\n        ("k_max", "<i8"),\n'),
+    Mutant(
+        '        ("k_max", "<i8"),  # draws after which the window is whole again\n'
+        '        ("k", "<i8"),  # draws since it was\n',
+        '        ("k", "<i8"),\n        ("k_max", "<i8"),\n',
+    ),
     Mutant('control["eta"] = control["eta_power"] = 1.0', 'control["eta"] = 1.0'),
     Mutant('    control["key"] = key\n', ""),
-    Mutant("demo_count + (total - demo_count) % (capacity - demo_count)",
-           "(total - demo_count) % (capacity - demo_count)"),
-    Mutant("demo_count + (total - demo_count) % (capacity - demo_count)",
-           "demo_count + total % (capacity - demo_count)"),
-    Mutant("demo_count + (total - demo_count) % (capacity - demo_count)",
-           "demo_count + (total - demo_count) % capacity"),
+    Mutant(
+        "demo_count + (total - demo_count) % (capacity - demo_count)",
+        "(total - demo_count) % (capacity - demo_count)",
+    ),
+    Mutant(
+        "demo_count + (total - demo_count) % (capacity - demo_count)",
+        "demo_count + total % (capacity - demo_count)",
+    ),
+    Mutant(
+        "demo_count + (total - demo_count) % (capacity - demo_count)",
+        "demo_count + (total - demo_count) % capacity",
+    ),
     Mutant("return min(total, capacity)", "return total"),
-    Mutant("min(size, max(c_min, int(size * eta_power)))",
-           "max(c_min, int(size * eta_power))"),
+    Mutant("min(size, max(c_min, int(size * eta_power)))", "max(c_min, int(size * eta_power))"),
     Mutant("min(size, max(c_min, int(size * eta_power)))", "min(size, int(size * eta_power))"),
     Mutant("int(size * eta_power)", "round(size * eta_power)"),
     Mutant("int(size * eta_power)", "int(size * eta_power) + 1"),
@@ -58,10 +65,12 @@ _PHILOX = [
     Mutant("k0 + np.uint64(_WEYL[0])) & _LOW", "k0 + np.uint64(_WEYL[0]))"),
     Mutant("+ np.uint64(key)", "^ np.uint64(key)"),
     Mutant("(draw & 0xFFFFFFFF, draw >> 32, 0, purpose)", "(draw & 0xFFFFFFFF, 0, 0, purpose)"),
-    Mutant("(draw & 0xFFFFFFFF, draw >> 32, 0, purpose)",
-           "(draw >> 32, draw & 0xFFFFFFFF, 0, purpose)"),
-    Mutant("(draw & 0xFFFFFFFF, draw >> 32, 0, purpose)",
-           "(draw & 0xFFFFFFFF, draw >> 32, purpose, 0)"),
+    Mutant(
+        "(draw & 0xFFFFFFFF, draw >> 32, 0, purpose)", "(draw >> 32, draw & 0xFFFFFFFF, 0, purpose)"
+    ),
+    Mutant(
+        "(draw & 0xFFFFFFFF, draw >> 32, 0, purpose)", "(draw & 0xFFFFFFFF, draw >> 32, purpose, 0)"
+    ),
     Mutant("high << _HALF | low", "low << _HALF | high"),
 ]
 
@@ -70,8 +79,10 @@ _POLICIES = [
     Mutant("batch_size > self.largest_batch", "batch_size >= self.largest_batch"),
     Mutant("batch_size > self.largest_batch", "batch_size > self.largest_batch + 1"),
     Mutant("self.largest_batch is not None and batch_size > self.largest_batch", "False"),
-    Mutant("        if self.demo_count:\n            raise OrderError(\n                f\"configure",
-           "        if False:\n            raise OrderError(\n                f\"configure"),
+    Mutant(
+        '        if self.demo_count:\n            raise OrderError(\n                f"configure',
+        '        if False:\n            raise OrderError(\n                f"configure',
+    ),
     Mutant("if not isinstance(enable, bool | np.bool_):", "if False:"),
     Mutant("isinstance(enable, bool | np.bool_)", "isinstance(enable, bool)"),
     Mutant("0.0 < eta <= 1.0", "0.0 <= eta <= 1.0"),
@@ -82,13 +93,18 @@ _POLICIES = [
     Mutant("is_count(value) and value < 2**63", "is_count(value)"),
     Mutant("is_count(value) and value < 2**63", "value < 2**63"),
     Mutant("        if self.ere:\n", "        if False:\n"),
-    Mutant("        if self.demo_count:\n            raise OrderError(\n                f\"pin",
-           "        if False:\n            raise OrderError(\n                f\"pin"),
+    Mutant(
+        '        if self.demo_count:\n            raise OrderError(\n                f"pin',
+        '        if False:\n            raise OrderError(\n                f"pin',
+    ),
     Mutant("if not is_count(count) or count != total:", "if not is_count(count) or count > total:"),
     Mutant("if not is_count(count) or count != total:", "if not is_count(count) or count < total:"),
     Mutant("if not is_count(count) or count != total:", "if count != total:"),
     Mutant("count >= capacity", "count > capacity"),
-    Mutant("if not is_count(batch_size):\n                raise C", "if False:\n                raise C"),
+    Mutant(
+        "if not is_count(batch_size):\n                raise C",
+        "if False:\n                raise C",
+    ),
     Mutant("capacity - count < batch_size", "capacity - count <= batch_size"),
     Mutant("capacity - count < batch_size", "capacity < batch_size"),
     Mutant("    if not is_count(batch_size):\n        raise S", "    if False:\n        raise S"),
@@ -104,48 +120,78 @@ _HOST_OPS = [
     # Words
     Mutant('if rng != "philox":', "if False:"),
     Mutant("key = splitmix64(seed)", "key = seed"),
-    Mutant("np.random.Generator(np.random.PCG64(seed))", "np.random.Generator(np.random.PCG64DXSM(seed))"),
+    Mutant(
+        "np.random.Generator(np.random.PCG64(seed))",
+        "np.random.Generator(np.random.PCG64DXSM(seed))",
+    ),
     Mutant("if not isinstance(rng, np.random.Generator):", "if False:"),
     Mutant("if type(rng.bit_generator) in _RAW_64_BIT:", "if True:"),
     Mutant("if type(rng.bit_generator) in _RAW_64_BIT:", "if False:"),
     Mutant("rng.integers(0, 2**64, lanes, np.uint64)", "rng.integers(0, 2**32, lanes, np.uint64)"),
     Mutant("rng.integers(0, 2**64, lanes, np.uint64)", "rng.integers(0, 2**63, lanes, np.uint64)"),
     # Storing
-    Mutant("        ready = [column.row_value(value) for column, value in zip(columns, values, strict=True)]\n",
-           "        ready = values\n"),
-    Mutant("""        ready = [column.row_value(value) for column, value in zip(columns, values, strict=True)]
+    Mutant(
+        "ready = [column.row_value(value) for column, value in zip(columns, values, strict=True)]",
+        "ready = values",
+    ),
+    Mutant(
+        """        columns = self._columns
+        ready = [column.row_value(value) for column, value in zip(columns, values, strict=True)]
         total, demo_count, capacity = self._cursor()
         row = ring_head(total, demo_count, capacity)
         for column, value in zip(columns, ready, strict=True):
             column.view[row] = value
-""", """        total, demo_count, capacity = self._cursor()
+""",
+        """        columns = self._columns
+        total, demo_count, capacity = self._cursor()
         row = ring_head(total, demo_count, capacity)
         for column, value in zip(columns, values, strict=True):
             column.view[row] = column.row_value(value)
-"""),
+""",
+    ),
     Mutant("row = ring_head(total, demo_count, capacity)", "row = total % capacity"),
     Mutant("self._total[0] = total + 1", "self._total[0] = row + 1"),
-    Mutant("host_array(values[0], self._columns[0].form, ANY_ROWS)",
-           "np.asarray(values[0], self._columns[0].form.stored)"),
-    Mutant("host_array(value, column.form, len(first))", "host_array(value, column.form, ANY_ROWS)"),
+    Mutant(
+        "host_array(values[0], self._columns[0].form, ANY_ROWS)",
+        "np.asarray(values[0], self._columns[0].form.stored)",
+    ),
+    Mutant(
+        "host_array(value, column.form, len(first))", "host_array(value, column.form, ANY_ROWS)"
+    ),
     Mutant("return array, int(np.count_nonzero(array))", "return array, rows"),
     Mutant("columns = [values[mask] for values in columns]", "pass"),
     Mutant("            rows = int(np.count_nonzero(mask))\n", ""),
     Mutant("done = max(0, rows - (capacity - demo_count))", "done = max(0, rows - capacity)"),
-    Mutant("done = max(0, rows - (capacity - demo_count))", "done = 0",
-           equivalent="rows that this very batch overwrites are written first, for nothing"),
-    Mutant("done = max(0, rows - (capacity - demo_count))", "done = max(0, rows - (capacity - demo_count) + 1)"),
-    Mutant("ring_head(total + done, demo_count, capacity)", "ring_head(total, demo_count, capacity)"),
+    Mutant(
+        "done = max(0, rows - (capacity - demo_count))",
+        "done = 0",
+        equivalent="rows that this very batch overwrites are written first, for nothing",
+    ),
+    Mutant(
+        "done = max(0, rows - (capacity - demo_count))",
+        "done = max(0, rows - (capacity - demo_count) + 1)",
+    ),
+    Mutant(
+        "ring_head(total + done, demo_count, capacity)", "ring_head(total, demo_count, capacity)"
+    ),
     Mutant("count = min(rows - done, capacity - head)", "count = min(rows, capacity - head)"),
-    Mutant("count = min(rows - done, capacity - head)", "count = min(rows - done, capacity - head - 1) or 1",
-           equivalent="the copies are smaller, and end at the same rows"),
+    Mutant(
+        "count = min(rows - done, capacity - head)",
+        "count = min(rows - done, capacity - head - 1) or 1",
+        equivalent="the copies are smaller, and end at the same rows",
+    ),
     Mutant("values[done : done + count]", "values[:count]"),
     Mutant("self._total[0] = end", "self._total[0] = min(end, capacity)"),
-    Mutant("len(self._forms) >= _KEPT_FORMS", "len(self._forms) > 10**9",
-           open="forms would be kept without a bound"),
+    Mutant(
+        "len(self._forms) >= _KEPT_FORMS",
+        "len(self._forms) > 10**9",
+        open="forms would be kept without a bound",
+    ),
     Mutant("return plan.layout is self._layout or plan.layout == self._layout", "return True"),
-    Mutant("return plan.layout is self._layout or plan.layout == self._layout",
-           "return plan.layout is self._layout"),
+    Mutant(
+        "return plan.layout is self._layout or plan.layout == self._layout",
+        "return plan.layout is self._layout",
+    ),
     Mutant("        if not isinstance(plan, Plan):\n            return False\n", ""),
     Mutant("        view.flags.writeable = False\n", ""),
     # Drawing
@@ -157,26 +203,44 @@ _HOST_OPS = [
     Mutant("            rows += np.uint64(demo_count)\n", ""),
     Mutant("            rows[:from_demos] = demos\n", ""),
     Mutant("self._rows_of_span(words, window, rows)", "self._rows_of_span(words, size, rows)"),
-    Mutant("ring_head(total, demo_count, capacity) - 1, ages", "ring_head(total, demo_count, capacity), ages"),
+    Mutant(
+        "ring_head(total, demo_count, capacity) - 1, ages",
+        "ring_head(total, demo_count, capacity), ages",
+    ),
     Mutant("            ages %= capacity\n", "            ages %= size\n"),
     Mutant("            ages %= capacity\n", ""),
     Mutant("self._rows_of_span(words, size, rows)", "self._rows_of_span(words, capacity, rows)"),
-    Mutant("        if ere:\n            self._shrink", "        if False:\n            self._shrink"),
-    Mutant("        if ere:\n            self._shrink", "        if True:\n            self._shrink"),
+    Mutant(
+        "        if ere:\n            self._shrink", "        if False:\n            self._shrink"
+    ),
+    Mutant(
+        "        if ere:\n            self._shrink", "        if True:\n            self._shrink"
+    ),
     Mutant("len(batch)), high - low, rows)", "len(batch)), high - low + 1, rows)"),
-    Mutant("""        rows += np.uint64(low)
+    Mutant(
+        """        rows += np.uint64(low)
         self._gather(batch)
-""", """        rows += np.uint64(low)
+""",
+        """        rows += np.uint64(low)
         self._gather(batch)
         self._shrink_ere_window()
-"""),
+""",
+    ),
     Mutant('control["k"], control["eta_power"] = 0, 1.0\n\n    def pin', "pass\n\n    def pin"),
-    Mutant('control["c_min"], control["k_max"] = c_min, k_max', 'control["c_min"], control["k_max"] = k_max, c_min'),
-    Mutant('control["eta_power"] *= control["eta"]', 'control["eta_power"] = np.float32(control["eta_power"] * control["eta"])'),
+    Mutant(
+        'control["c_min"], control["k_max"] = c_min, k_max',
+        'control["c_min"], control["k_max"] = k_max, c_min',
+    ),
+    Mutant(
+        'control["eta_power"] *= control["eta"]',
+        'control["eta_power"] = np.float32(control["eta_power"] * control["eta"])',
+    ),
     Mutant('control["k"] >= control["k_max"]', 'control["k"] > control["k_max"]'),
     Mutant("        self._draws[0] = self._draws.item() + 1\n", ""),
     # Rows of a span
-    Mutant("np.multiply(self._halves, self._span, self._halves)", "np.multiply(high, self._span, high)"),
+    Mutant(
+        "np.multiply(self._halves, self._span, self._halves)", "np.multiply(high, self._span, high)"
+    ),
     Mutant("        np.right_shift(low, _HALF, low)\n", ""),
     Mutant("        np.add(high, low, high)\n", ""),
     Mutant("        np.bitwise_and(words, _LOW, low)\n", "        low[...] = words\n"),
@@ -187,45 +251,83 @@ _HOST_COLUMNS = [
     Mutant("ALIGNMENT = 64", "ALIGNMENT = 32"),
     Mutant("_LARGEST_BATCH = 2**31 - 1", "_LARGEST_BATCH = 2**31"),
     Mutant("self._dtype = None if form.quantized else form.dtype", "self._dtype = form.dtype"),
-    Mutant("self._bounds = {} if form.quantized or form.shape else", "self._bounds = {} if form.quantized else"),
-    Mutant("self._bounds = {} if form.quantized or form.shape else", "self._bounds = {} if form.shape else"),
-    Mutant("value.dtype is self._dtype and value.shape == self._shape", "value.dtype is self._dtype"),
-    Mutant("value.dtype is self._dtype and value.shape == self._shape", "value.shape == self._shape"),
-    Mutant("value.dtype is self._dtype and value.shape == self._shape", "False",
-           equivalent="host_array takes the same values, more slowly"),
+    Mutant(
+        "self._bounds = {} if form.quantized or form.shape else",
+        "self._bounds = {} if form.quantized else",
+    ),
+    Mutant(
+        "self._bounds = {} if form.quantized or form.shape else",
+        "self._bounds = {} if form.shape else",
+    ),
+    Mutant(
+        "value.dtype is self._dtype and value.shape == self._shape", "value.dtype is self._dtype"
+    ),
+    Mutant(
+        "value.dtype is self._dtype and value.shape == self._shape", "value.shape == self._shape"
+    ),
+    Mutant(
+        "value.dtype is self._dtype and value.shape == self._shape",
+        "False",
+        equivalent="host_array takes the same values, more slowly",
+    ),
     Mutant("bounds is not None and bounds[0] <= value <= bounds[1]", "bounds is not None"),
     Mutant("bounds[0] <= value <= bounds[1]", "bounds[0] <= value"),
     Mutant("bounds[0] <= value <= bounds[1]", "value <= bounds[1]"),
     Mutant("contiguous = np.ascontiguousarray(values)", "contiguous = values"),
-    Mutant("columns[0].form.stored_nbytes == stride and not columns[0].form.quantized",
-           "not columns[0].form.quantized"),
-    Mutant("columns[0].form.stored_nbytes == stride and not columns[0].form.quantized",
-           "columns[0].form.stored_nbytes == stride"),
+    Mutant(
+        "columns[0].form.stored_nbytes == stride and not columns[0].form.quantized",
+        "not columns[0].form.quantized",
+    ),
+    Mutant(
+        "columns[0].form.stored_nbytes == stride and not columns[0].form.quantized",
+        "columns[0].form.stored_nbytes == stride",
+    ),
     Mutant("len(columns) == 1 and (", "("),
     Mutant("elif count <= len(self.scratch):", "elif True:"),
-    Mutant("elif count <= len(self.scratch):", "elif count < len(self.scratch):",
-           equivalent="a batch of just the scratch's rows takes the loop, once"),
+    Mutant(
+        "elif count <= len(self.scratch):",
+        "elif count < len(self.scratch):",
+        equivalent="a batch of just the scratch's rows takes the loop, once",
+    ),
     Mutant("range(0, count, step)", "range(0, count - 1, step)"),
     Mutant("slice(start, start + step)", "slice(0, step)"),
     Mutant("if len(indices) != len(self._taken):", "if len(indices) > len(self._taken):"),
-    Mutant("np.divide(part, np.float32(255), out=target)", "np.multiply(part, np.float32(1 / 255), out=target)"),
-    Mutant("target = raw[name] if lanes is None else raw[name][lanes]", "target = raw[name][: len(indices)]"),
+    Mutant(
+        "np.divide(part, np.float32(255), out=target)",
+        "np.multiply(part, np.float32(1 / 255), out=target)",
+    ),
+    Mutant(
+        "target = raw[name] if lanes is None else raw[name][lanes]",
+        "target = raw[name][: len(indices)]",
+    ),
     Mutant("raw[name][lanes] = part", "raw[name][: len(part)] = part"),
     Mutant("self.scratch, offset, column.view.strides", "self.scratch, 0, column.view.strides"),
-    Mutant("self.scratch, offset, (column.place.stride,)", "self.scratch, 0, (column.place.stride,)"),
+    Mutant(
+        "self.scratch, offset, (column.place.stride,)", "self.scratch, 0, (column.place.stride,)"
+    ),
     Mutant("formats[-1] if column.quantized else", "formats[-1] if False else"),
-    Mutant("length = batch_size * column.elements * column.dtype.itemsize",
-           "length = batch_size * column.stored_nbytes"),
+    Mutant(
+        "length = batch_size * column.elements * column.dtype.itemsize",
+        "length = batch_size * column.stored_nbytes",
+    ),
     Mutant("end += -(-length // ALIGNMENT) * ALIGNMENT", "end += length"),
-    Mutant("end += -(-length // ALIGNMENT) * ALIGNMENT", "end += length // ALIGNMENT * ALIGNMENT + ALIGNMENT",
-           equivalent="64 bytes of padding more"),
+    Mutant(
+        "end += -(-length // ALIGNMENT) * ALIGNMENT",
+        "end += length // ALIGNMENT * ALIGNMENT + ALIGNMENT",
+        equivalent="64 bytes of padding more",
+    ),
     Mutant("if end > _LARGEST_BATCH:", "if False:"),
     Mutant("{int: integers, np.int64: integers}", "{int: (-np.inf, np.inf), np.int64: integers}"),
     Mutant("{int: integers, np.int64: integers}", "{int: integers, np.int64: (-np.inf, np.inf)}"),
     Mutant("float: (-largest, largest), np.float64", "float: (-np.inf, np.inf), np.float64"),
     Mutant("np.float64: (-largest, largest)", "np.float64: (-np.inf, np.inf)"),
-    Mutant('    if dtype.kind == "b":\n        return {bool', '    if False:\n        return {bool'),
-    Mutant("block = np.zeros(rows * stride + ALIGNMENT, np.uint8)", "block = np.empty(rows * stride + ALIGNMENT, np.uint8)"),
+    Mutant(
+        '    if dtype.kind == "b":\n        return {bool', "    if False:\n        return {bool"
+    ),
+    Mutant(
+        "block = np.zeros(rows * stride + ALIGNMENT, np.uint8)",
+        "block = np.empty(rows * stride + ALIGNMENT, np.uint8)",
+    ),
     Mutant("_padding(block))\n\n\ndef _aligned_block", "0)\n\n\ndef _aligned_block"),
     Mutant("return block, _padding(block)", "return block, 0"),
 ]
@@ -233,36 +335,74 @@ _HOST_COLUMNS = [
 _DEVICE_OPS = [
     Mutant("_DLPACK_DEVICE = (2, 13)", "_DLPACK_DEVICE = (1, 2, 13)"),
     Mutant("_DLPACK_DEVICE = (2, 13)", "_DLPACK_DEVICE = (13,)"),
-    Mutant("_DLPACK_DEVICE = (2, 13)", "_DLPACK_DEVICE = (2,)",
-           open="managed memory needs a framework that offers it through DLPack"),
+    Mutant(
+        "_DLPACK_DEVICE = (2, 13)",
+        "_DLPACK_DEVICE = (2,)",
+        open="managed memory needs a framework that offers it through DLPack",
+    ),
     Mutant("_MAX_TILE = 32  #", "_MAX_TILE = 33  #"),
     Mutant("is_int(device) and 0 <= device < count", "is_int(device) and device < count"),
     Mutant("is_int(device) and 0 <= device < count", "is_int(device) and 0 <= device <= count"),
     Mutant("mem_info[1]", "mem_info[0]", open="on a card with nothing else on it both are near"),
     Mutant("(_LAST_INVALID.itemsize if layout.quantizes else 0)", "0"),
-    Mutant("attrs.evolve(column, stored=column.dtype) for column in layout.columns", "column for column in layout.columns"),
+    Mutant(
+        "attrs.evolve(column, stored=column.dtype) for column in layout.columns",
+        "column for column in layout.columns",
+    ),
     Mutant("cupy.zeros((capacity, stride), np.uint8)", "cupy.empty((capacity, stride), np.uint8)"),
-    Mutant("cupy.zeros(capacity if layout.quantizes else 1, _LAST_INVALID)", "cupy.zeros(1, _LAST_INVALID)"),
-    Mutant("cupy.zeros(capacity if layout.quantizes else 1, _LAST_INVALID)", "cupy.empty(capacity, _LAST_INVALID)"),
-    Mutant("self._arrays[place.array].data.ptr + place.offset", "self._arrays[place.array].data.ptr"),
-    Mutant("                column.elements * column.dtype.itemsize,\n", "                column.stored_nbytes,\n"),
+    Mutant(
+        "cupy.zeros(capacity if layout.quantizes else 1, _LAST_INVALID)",
+        "cupy.zeros(1, _LAST_INVALID)",
+    ),
+    Mutant(
+        "cupy.zeros(capacity if layout.quantizes else 1, _LAST_INVALID)",
+        "cupy.empty(capacity, _LAST_INVALID)",
+    ),
+    Mutant(
+        "self._arrays[place.array].data.ptr + place.offset", "self._arrays[place.array].data.ptr"
+    ),
+    Mutant(
+        "                column.elements * column.dtype.itemsize,\n",
+        "                column.stored_nbytes,\n",
+    ),
     Mutant("arrays = (*self._arrays, self._control, self._last_invalid)", "arrays = self._arrays"),
-    Mutant("            return self._device_array(value, column, rows)\n        return host", "            return value\n        return host"),
+    Mutant(
+        "            return self._device_array(value, column, rows)\n        return host",
+        "            return value\n        return host",
+    ),
     Mutant('            self._refuse_capture("an add of host arrays (give CuPy arrays)")\n', ""),
     Mutant("return self._device_array(mask, MASK, rows), None", "return mask, None"),
     Mutant('        self._refuse_capture("an add with a host mask (give a CuPy array)")\n', ""),
-    Mutant("return self._upload([array])[0], int(np.count_nonzero(array))", "return self._upload([array])[0], rows"),
+    Mutant(
+        "return self._upload([array])[0], int(np.count_nonzero(array))",
+        "return self._upload([array])[0], rows",
+    ),
     Mutant("        if rows == 0:\n            return\n", ""),
     Mutant("max(1, min(_MAX_TILE, 64 * 1024 // row_bytes))", "max(1, 64 * 1024 // row_bytes)"),
-    Mutant("max(1, min(_MAX_TILE, 64 * 1024 // row_bytes))", "min(_MAX_TILE, 64 * 1024 // row_bytes)"),
+    Mutant(
+        "max(1, min(_MAX_TILE, 64 * 1024 // row_bytes))", "min(_MAX_TILE, 64 * 1024 // row_bytes)"
+    ),
     Mutant("slices = max(1, min(32,", "slices = (min(32,"),
     Mutant("-(-rows // tile)", "(rows // tile)"),
-    Mutant("threads = 1 if mask is None else _THREADS", "threads = 1", equivalent="one thread counts the mask, more slowly"),
+    Mutant(
+        "threads = 1 if mask is None else _THREADS",
+        "threads = 1",
+        equivalent="one thread counts the mask, more slowly",
+    ),
     Mutant("np.int64(rows), mask, threads=threads)", "np.int64(rows), None, threads=threads)"),
-    Mutant('        self._refuse_capture("allocating a batch (make it with make_batch, and give it as out)")\n', ""),
-    Mutant("        self._check_device()\n        self._refuse_capture(\"alloc", "        self._refuse_capture(\"alloc"),
+    Mutant(
+        'self._refuse_capture("allocating a batch (make it with make_batch, and give it as out)")',
+        "pass",
+    ),
+    Mutant(
+        '        self._check_device()\n        self._refuse_capture("alloc',
+        '        self._refuse_capture("alloc',
+    ),
     Mutant("return plan.layout is self._layout or plan.layout == self._layout", "return True"),
-    Mutant("memptr=self._arrays[place.array].data + place.offset", "memptr=self._arrays[place.array].data"),
+    Mutant(
+        "memptr=self._arrays[place.array].data + place.offset",
+        "memptr=self._arrays[place.array].data",
+    ),
     Mutant('        self._refuse_capture("reading rows")\n', ""),
     Mutant("self._gather(batch, by_policy=True)", "self._gather(batch, by_policy=False)"),
     Mutant("self._gather(batch, by_policy=False)", "self._gather(batch, by_policy=True)"),
@@ -272,26 +412,51 @@ _DEVICE_OPS = [
     Mutant('        self._refuse_capture("pin_demo_prefix")\n', ""),
     Mutant('        self._refuse_capture("reading the buffer\'s state")\n', ""),
     Mutant('        self._refuse_capture("synchronize")\n', ""),
-    Mutant("        self._check_device()\n        self._kernels[name]", "        self._kernels[name]"),
+    Mutant(
+        "        self._check_device()\n        self._kernels[name]", "        self._kernels[name]"
+    ),
     Mutant("if current != self._device:", "if False:"),
-    Mutant("_blocks(lanes * words)", "(1,)", equivalent="the grid is strided: one block does it all, more slowly"),
-    Mutant('hasattr(value, "__cuda_array_interface__"):\n                value = ', 'True:\n                value = '),
+    Mutant(
+        "_blocks(lanes * words)",
+        "(1,)",
+        equivalent="the grid is strided: one block does it all, more slowly",
+    ),
+    Mutant(
+        'hasattr(value, "__cuda_array_interface__"):\n                value = ',
+        "True:\n                value = ",
+    ),
     Mutant("        check_shape(value.shape, column, rows)\n", ""),
     Mutant("if value.dtype != column.dtype:", "if False:"),
     Mutant('floats = value.dtype.kind == column.dtype.kind == "f"', "floats = True"),
     Mutant('floats = value.dtype.kind == column.dtype.kind == "f"', "floats = False"),
     Mutant('np.can_cast(value.dtype, column.dtype, "safe")', "True"),
     Mutant("return value.astype(column.dtype)", "return value.view(column.dtype)"),
-    Mutant("            self._refuse_capture(\n                f\"{column.name}: casting", "            str(\n                f\"{column.name}: casting"),
-    Mutant('            self._refuse_capture(f"{column.name}: copying a strided array (make it contiguous)")\n', ""),
+    Mutant(
+        '            self._refuse_capture(\n                f"{column.name}: casting',
+        '            str(\n                f"{column.name}: casting',
+    ),
+    Mutant(
+        'self._refuse_capture(f"{column.name}: copying a strided array (make it contiguous)")',
+        "pass",
+    ),
     Mutant("return cupy.ascontiguousarray(value)", "return value"),
     Mutant("end += -(-array.nbytes // 16) * 16", "end += array.nbytes"),
-    Mutant("        if self.capturing:\n            raise CaptureError", "        if False:\n            raise CaptureError"),
-    Mutant("    if isinstance(value, np.ndarray):\n        return False\n", "", equivalent="DLPack of a NumPy array says the same: memory of the CPU"),
+    Mutant(
+        "        if self.capturing:\n            raise CaptureError",
+        "        if False:\n            raise CaptureError",
+    ),
+    Mutant(
+        "    if isinstance(value, np.ndarray):\n        return False\n",
+        "",
+        equivalent="DLPack of a NumPy array says the same: memory of the CPU",
+    ),
     Mutant("value.__dlpack_device__()[0] in _DLPACK_DEVICE", "True"),
     Mutant("max(1, min(-(-items // _THREADS), _MAX_BLOCKS))", "max(1, items // _THREADS)"),
-    Mutant("max(1, min(-(-items // _THREADS), _MAX_BLOCKS))", "-(-items // _THREADS)",
-           open="a draw of more than 2**20 lanes by a larger grid: right, and no faster"),
+    Mutant(
+        "max(1, min(-(-items // _THREADS), _MAX_BLOCKS))",
+        "-(-items // _THREADS)",
+        open="a draw of more than 2**20 lanes by a larger grid: right, and no faster",
+    ),
 ]
 
 _INPUTS = [
@@ -306,7 +471,11 @@ _INPUTS = [
     Mutant("if shape != wanted:", "if shape[1:] != wanted[1:]:"),
     Mutant("isinstance(value, np.ma.MaskedArray)", "False"),
     Mutant("    if isinstance(value, bytes):\n        return np.frombuffer(value, np.uint8)\n", ""),
-    Mutant('    if hasattr(value, "__cuda_array_interface__"):\n        raise _in_device_memory(column)\n', ""),
+    Mutant(
+        '    if hasattr(value, "__cuda_array_interface__"):\n'
+        "        raise _in_device_memory(column)\n",
+        "",
+    ),
     Mutant("if value.__dlpack_device__()[0] not in _DLPACK_HOST:", "if False:"),
     Mutant("except (BufferError, RuntimeError, TypeError) as error:", "except TypeError as error:"),
     Mutant("except ValueError as error:  # a ragged", "except KeyError as error:  # a ragged"),
@@ -318,7 +487,7 @@ _INPUTS = [
     Mutant("low <= int(array.min())", "low < int(array.min())"),
     Mutant('if array.dtype.kind == "f" and dtype.kind == "f":', 'if array.dtype.kind == "f":'),
     Mutant('np.errstate(over="raise")', 'np.errstate(over="ignore")'),
-    Mutant('if array.dtype.kind == "O" and all', 'if False and all'),
+    Mutant('if array.dtype.kind == "O" and all', "if False and all"),
     Mutant("nmant + 1", "nmant"),
     Mutant("nmant + 1", "nmant + 2"),
     Mutant("        return 0, 1\n", "        return 0, 255\n"),
@@ -326,7 +495,9 @@ _INPUTS = [
     Mutant("(array >= 0) & (array <= 1)", "(array >= 0) & (array < 1)"),
     Mutant("(array >= 0) & (array <= 1)", "~((array < 0) | (array > 1))"),
     Mutant("np.rint(array * np.float32(255))", "np.floor(array * np.float32(255))"),
-    Mutant("np.rint(array * np.float32(255))", "np.floor(array * np.float32(255) + np.float32(0.5))"),
+    Mutant(
+        "np.rint(array * np.float32(255))", "np.floor(array * np.float32(255) + np.float32(0.5))"
+    ),
     Mutant("np.rint(array * np.float32(255))", "np.rint(array.astype(np.float64) * 255)"),
 ]
 
@@ -336,62 +507,131 @@ _REPLAY = [
     Mutant("is_count(capacity) and capacity <= MAX_CAPACITY", "is_count(capacity)"),
     Mutant("MAX_CAPACITY = 2**31", "MAX_CAPACITY = 2**32"),
     # Adding
-    Mutant("            self._ops.add(values)\n            self._count(1)\n", "            self._count(1)\n            self._ops.add(values)\n"),
+    Mutant(
+        "            self._ops.add(values)\n            self._count(1)\n",
+        "            self._count(1)\n            self._ops.add(values)\n",
+    ),
     Mutant("            self._count(1)\n", ""),
-    Mutant("        with self._lock:\n            self._ops.add(values)\n            self._count(1)\n",
-           "        self._ops.add(values)\n        self._count(1)\n"),
-    Mutant("count: int | None = rows\n            if mask is not None:", "count: int | None = rows\n            if False:"),
-    Mutant("mask, count = self._ops.ingest_mask(mask, rows)", "mask, _ = self._ops.ingest_mask(mask, rows)"),
-    Mutant("            self._ops.store(columns, rows, mask)\n", "            self._ops.store(columns, rows)\n"),
+    Mutant(
+        "        with self._lock:\n            self._ops.add(values)\n            self._count(1)\n",
+        "        self._ops.add(values)\n        self._count(1)\n",
+    ),
+    Mutant(
+        "count: int | None = rows\n            if mask is not None:",
+        "count: int | None = rows\n            if False:",
+    ),
+    Mutant(
+        "mask, count = self._ops.ingest_mask(mask, rows)",
+        "mask, _ = self._ops.ingest_mask(mask, rows)",
+    ),
+    Mutant(
+        "            self._ops.store(columns, rows, mask)\n",
+        "            self._ops.store(columns, rows)\n",
+    ),
     # Drawing
-    Mutant("        batch_size = check_batch_size(batch_size)\n        with self._lock:\n            self._policy", "        with self._lock:\n            self._policy"),
+    Mutant(
+        "        batch_size = check_batch_size(batch_size)\n"
+        "        with self._lock:\n"
+        "            self._policy",
+        "        with self._lock:\n            self._policy",
+    ),
     Mutant("            self._policy.check_draw(batch_size, self._size_for(1))\n", ""),
-    Mutant("self._policy.check_draw(batch_size, self._size_for(1))", "self._policy.check_draw(batch_size, self._total)"),
+    Mutant(
+        "self._policy.check_draw(batch_size, self._size_for(1))",
+        "self._policy.check_draw(batch_size, self._total)",
+    ),
     Mutant("size = self._size_for(hi if is_count(hi) else 1)", "size = self._size_for(1)"),
     Mutant("            lo, hi = check_range(lo, hi, size, self._capacity)\n", ""),
     Mutant("self._ops.sample_range(batch, lo, hi)", "self._ops.sample_range(batch, lo, size)"),
-    Mutant("return self._ops.make_batch(check_batch_size(batch_size))", "return self._ops.make_batch(batch_size)"),
+    Mutant(
+        "return self._ops.make_batch(check_batch_size(batch_size))",
+        "return self._ops.make_batch(batch_size)",
+    ),
     # Policies
     Mutant("            self._policy.check_ere(enable, eta, c_min, k_max)\n", ""),
     Mutant("            self._policy.ere = bool(enable)\n", ""),
-    Mutant("            self._policy.ere = bool(enable)\n", "            self._policy.ere = True\n"),
-    Mutant("            self._policy.check_pin(n, batch_size, self._known_total(), self._capacity)\n", ""),
-    Mutant("check_pin(n, batch_size, self._known_total(), self._capacity)", "check_pin(n, batch_size, self._total, self._capacity)"),
+    Mutant(
+        "            self._policy.ere = bool(enable)\n", "            self._policy.ere = True\n"
+    ),
+    Mutant(
+        "            self._policy.check_pin(n, batch_size, self._known_total(), self._capacity)\n",
+        "",
+    ),
+    Mutant(
+        "check_pin(n, batch_size, self._known_total(), self._capacity)",
+        "check_pin(n, batch_size, self._total, self._capacity)",
+    ),
     Mutant("            self._policy.demo_count = int(n)\n", ""),
     Mutant("None if batch_size is None else self._capacity - int(n)", "batch_size"),
     Mutant("None if batch_size is None else self._capacity - int(n)", "self._capacity - int(n)"),
     Mutant("None if batch_size is None else self._capacity - int(n)", "None"),
     # Looking
-    Mutant("            self._total = total\n            return {", "            return {",
-           equivalent="the lower bound stays lower, and is asked for again"),
-    Mutant('"head": ring_head(total, demo_count, self._capacity)', '"head": ring_head(total, 0, self._capacity)'),
+    Mutant(
+        "            self._total = total\n            return {",
+        "            return {",
+        equivalent="the lower bound stays lower, and is asked for again",
+    ),
+    Mutant(
+        '"head": ring_head(total, demo_count, self._capacity)',
+        '"head": ring_head(total, 0, self._capacity)',
+    ),
     Mutant('"ere": bool(control["ere_enabled"])', '"ere": False'),
     Mutant('_expect(control["total"] == self._total, "total is', '_expect(True, "total is'),
-    Mutant('_expect(control["capacity"] == self._capacity', '_expect(True'),
-    Mutant('_expect(control["demo_count"] == self._policy.demo_count', '_expect(True'),
-    Mutant('_expect(bool(control["ere_enabled"]) == self._policy.ere', '_expect(True'),
-    Mutant('_expect(0 <= control["k"] < max(1, control["k_max"])', '_expect(True'),
-    Mutant("range(0, self._capacity, _CHECKED_ROWS)", "range(0, min(self._capacity, _CHECKED_ROWS), _CHECKED_ROWS)"),
+    Mutant('_expect(control["capacity"] == self._capacity', "_expect(True"),
+    Mutant('_expect(control["demo_count"] == self._policy.demo_count', "_expect(True"),
+    Mutant('_expect(bool(control["ere_enabled"]) == self._policy.ere', "_expect(True"),
+    Mutant('_expect(0 <= control["k"] < max(1, control["k_max"])', "_expect(True"),
+    Mutant(
+        "range(0, self._capacity, _CHECKED_ROWS)",
+        "range(0, min(self._capacity, _CHECKED_ROWS), _CHECKED_ROWS)",
+    ),
     Mutant("held = max(0, size - first)", "held = size"),
-    Mutant('_expect(not rows[held:].any(), f"{column.name}: rows never', '_expect(True, f"{column.name}: rows never'),
+    Mutant(
+        '_expect(not rows[held:].any(), f"{column.name}: rows never',
+        '_expect(True, f"{column.name}: rows never',
+    ),
     Mutant("_expect(not (codes > 1).any()", "_expect(True"),
-    Mutant("return ring_size(self._known_total(), self._capacity)\n\n    def __repr__", "return ring_size(self._total, self._capacity)\n\n    def __repr__"),
-    Mutant("return ring_head(self._known_total(), self._policy.demo_count, self._capacity)",
-           "return ring_head(self._total, self._policy.demo_count, self._capacity)"),
+    Mutant(
+        "return ring_size(self._known_total(), self._capacity)\n\n    def __repr__",
+        "return ring_size(self._total, self._capacity)\n\n    def __repr__",
+    ),
+    Mutant(
+        "return ring_head(self._known_total(), self._policy.demo_count, self._capacity)",
+        "return ring_head(self._total, self._policy.demo_count, self._capacity)",
+    ),
     # What the host knows of the cursor
-    Mutant("        if self._ops.capturing:\n            rows = None  # the rows come with each replay, unseen by the host\n", ""),
-    Mutant("            self._total_is_exact = False\n        else:\n            self._total += rows\n",
-           "            self._total_is_exact = False\n        elif self._total_is_exact:\n            self._total += rows\n",
-           equivalent="a smaller lower bound, so the device is asked more often: the answers are the same"),
+    Mutant(
+        "        if self._ops.capturing:\n"
+        "            rows = None  # the rows come with each replay, unseen by the host\n",
+        "",
+    ),
+    Mutant(
+        "            self._total_is_exact = False\n"
+        "        else:\n"
+        "            self._total += rows\n",
+        "            self._total_is_exact = False\n"
+        "        elif self._total_is_exact:\n"
+        "            self._total += rows\n",
+        equivalent="a smaller lower bound: the device is asked more often, and answers the same",
+    ),
     Mutant("            self._total_is_exact = False\n", "            pass\n"),
     Mutant("if not self._total_is_exact:", "if False:"),
-    Mutant('self._total = int(self._ops.control()["total"])', 'self._total = int(self._ops.control()["draws"])'),
+    Mutant(
+        'self._total = int(self._ops.control()["total"])',
+        'self._total = int(self._ops.control()["draws"])',
+    ),
     Mutant("return self._size_for(rows) >= rows", "return self._size_for(rows) > rows"),
     Mutant("if ring_size(self._total, self._capacity) < rows:", "if False:"),
     Mutant("if ring_size(self._total, self._capacity) < rows:", "if True:"),
     # Parts of the calls
-    Mutant("if extra.keys() != set(self._extra_names):", "if not extra.keys() >= set(self._extra_names):"),
-    Mutant("if extra.keys() != set(self._extra_names):", "if not extra.keys() <= set(self._extra_names):"),
+    Mutant(
+        "if extra.keys() != set(self._extra_names):",
+        "if not extra.keys() >= set(self._extra_names):",
+    ),
+    Mutant(
+        "if extra.keys() != set(self._extra_names):",
+        "if not extra.keys() <= set(self._extra_names):",
+    ),
     Mutant("*(extra[name] for name in self._extra_names)", "*extra.values()"),
     Mutant("if not isinstance(out, Batch):", "if False:"),
     Mutant("if len(out) != batch_size:", "if False:"),
@@ -399,11 +639,20 @@ _REPLAY = [
     # The two classes
     Mutant("if seed is not None and not own_generator:", "if False:"),
     Mutant("return self._seed if self._own_generator else None", "return self._seed"),
-    Mutant("HostOps(layout, capacity, words, splitmix64(seed))", "HostOps(layout, capacity, words, 0)",
-           open="the host keeps the key for a checkpoint, and nothing reads it yet"),
-    Mutant("DeviceOps(cupy, layout, capacity, splitmix64(seed))", "DeviceOps(cupy, layout, capacity, seed)"),
+    Mutant(
+        "HostOps(layout, capacity, words, splitmix64(seed))",
+        "HostOps(layout, capacity, words, 0)",
+        open="the host keeps the key for a checkpoint, and nothing reads it yet",
+    ),
+    Mutant(
+        "DeviceOps(cupy, layout, capacity, splitmix64(seed))",
+        "DeviceOps(cupy, layout, capacity, seed)",
+    ),
     Mutant("with cupy.cuda.Device(device_number(cupy, device)):", "if True:"),
-    Mutant("        if batch_size is None:\n            raise Conf", "        if False:\n            raise Conf"),
+    Mutant(
+        "        if batch_size is None:\n            raise Conf",
+        "        if False:\n            raise Conf",
+    ),
     Mutant("return secrets.randbits(64)", "return 0"),
     Mutant("0 <= seed < 2**64", "0 <= seed < 2**63"),
     Mutant("0 <= seed < 2**64", "seed < 2**64"),
@@ -416,65 +665,112 @@ _SCHEMA = [
     Mutant("ROW_ALIGNMENT = 16", "ROW_ALIGNMENT = 8"),
     Mutant("MAX_COLUMNS = 32", "MAX_COLUMNS = 33"),
     Mutant("return self.stored != self.dtype", "return False"),
-    Mutant("return self.elements * self.stored.itemsize", "return self.elements * self.dtype.itemsize"),
-    Mutant("return sum(self.strides)", "return sum(column.stored_nbytes for column in self.columns)"),
-    Mutant("any(column.quantized for column in self.columns)", "all(column.quantized for column in self.columns)"),
+    Mutant(
+        "return self.elements * self.stored.itemsize", "return self.elements * self.dtype.itemsize"
+    ),
+    Mutant(
+        "return sum(self.strides)", "return sum(column.stored_nbytes for column in self.columns)"
+    ),
+    Mutant(
+        "any(column.quantized for column in self.columns)",
+        "all(column.quantized for column in self.columns)",
+    ),
     Mutant("not name.isidentifier() or ", ""),
     Mutant(" or name in _RESERVED:", ":"),
     Mutant("if len(columns) > MAX_COLUMNS:", "if len(columns) >= MAX_COLUMNS:"),
     Mutant("column.stored_nbytes <= PACKED_LIMIT", "column.stored_nbytes < PACKED_LIMIT"),
-    Mutant("key=lambda column: -column.stored.itemsize", "key=lambda column: column.stored.itemsize"),
-    Mutant("            offset += column.stored_nbytes\n", "            offset += column.elements\n"),
+    Mutant(
+        "key=lambda column: -column.stored.itemsize", "key=lambda column: column.stored.itemsize"
+    ),
+    Mutant(
+        "            offset += column.stored_nbytes\n", "            offset += column.elements\n"
+    ),
     Mutant("if column.stored_nbytes > ROW_LIMIT:", "if column.stored_nbytes >= ROW_LIMIT:"),
     Mutant("len(sizes) <= MAX_AXES", "len(sizes) <= MAX_AXES + 1"),
     Mutant("all(is_count(size) for size in sizes)", "all(size >= 0 for size in sizes)"),
     Mutant("        if dtype is None:\n", "        if False:\n"),
-    Mutant(' or not result.isnative:', ':'),
-    Mutant('result.itemsize > 8', 'result.itemsize > 16'),
+    Mutant(" or not result.isnative:", ":"),
+    Mutant("result.itemsize > 8", "result.itemsize > 16"),
     Mutant("len(form) == 2 and not isinstance(form[1], int | np.integer)", "len(form) == 2"),
     Mutant("return -(-count // multiple) * multiple", "return count // multiple * multiple"),
-    Mutant("return -(-count // multiple) * multiple", "return count // multiple * multiple + multiple"),
+    Mutant(
+        "return -(-count // multiple) * multiple", "return count // multiple * multiple + multiple"
+    ),
 ]
 
 _BATCH = [
-    Mutant("dict(zip(names[standard:], arrays[standard:], strict=True))", "dict(zip(names[standard:], reversed(arrays[standard:]), strict=True))"),
+    Mutant(
+        "dict(zip(names[standard:], arrays[standard:], strict=True))",
+        "dict(zip(names[standard:], reversed(arrays[standard:]), strict=True))",
+    ),
     Mutant("        self._plan = plan\n", "        self._plan = None\n"),
     Mutant('or name in ("indices", "weights")', 'or name == "indices"'),
     Mutant("function(self[name]) for name in names", "function(self[name]) for name in TRANSITION"),
-    Mutant("return Batch(names, arrays, function(self.indices))", "return Batch(names, arrays, self.indices)"),
-    Mutant("return Batch(names, arrays, function(self.indices))",
-           "return Batch(names, arrays, function(self.indices), plan=self._plan)"),
+    Mutant(
+        "return Batch(names, arrays, function(self.indices))",
+        "return Batch(names, arrays, self.indices)",
+    ),
+    Mutant(
+        "return Batch(names, arrays, function(self.indices))",
+        "return Batch(names, arrays, function(self.indices), plan=self._plan)",
+    ),
 ]
 
 _STEPS = [
     Mutant("self._batch_size > buffer.capacity", "self._batch_size >= buffer.capacity"),
     Mutant("self._batch_size > buffer.capacity", "False"),
     Mutant('any(column.name == "truncated" for column in buffer.columns)', "False"),
-    Mutant("""        if self._learning_starts is not None:
-            raise OrderError("configure""", """        if False:
-            raise OrderError("configure"""),
-    Mutant("self._buffer.configure_ere(enable, eta, c_min, k_max)", "self._buffer.configure_ere(enable, eta, k_max, c_min)"),
-    Mutant("""        if self._learning_starts is not None:
-            raise OrderError(f"setup""", """        if False:
-            raise OrderError(f"setup"""),
-    Mutant("not is_int(learning_starts) or learning_starts < 0", "not is_int(learning_starts) or learning_starts < 1"),
+    Mutant(
+        """        if self._learning_starts is not None:
+            raise OrderError("configure""",
+        """        if False:
+            raise OrderError("configure""",
+    ),
+    Mutant(
+        "self._buffer.configure_ere(enable, eta, c_min, k_max)",
+        "self._buffer.configure_ere(enable, eta, k_max, c_min)",
+    ),
+    Mutant(
+        """        if self._learning_starts is not None:
+            raise OrderError(f"setup""",
+        """        if False:
+            raise OrderError(f"setup""",
+    ),
+    Mutant(
+        "not is_int(learning_starts) or learning_starts < 0",
+        "not is_int(learning_starts) or learning_starts < 1",
+    ),
     Mutant("not is_int(learning_starts) or learning_starts < 0", "learning_starts < 0"),
     Mutant("self._buffer.make_batch(self._batch_size) if fixed else None", "None"),
-    Mutant("self._buffer.make_batch(self._batch_size) if fixed else None", "self._buffer.make_batch(self._batch_size)"),
+    Mutant(
+        "self._buffer.make_batch(self._batch_size) if fixed else None",
+        "self._buffer.make_batch(self._batch_size)",
+    ),
     Mutant('        self._require_setup("add")\n', ""),
     Mutant('        self._require_setup("add_batch")\n', ""),
     Mutant("next_obs, terminated, mask=mask, **extra)", "next_obs, terminated, **extra)"),
     Mutant('        self._require_setup("pin_demo_prefix")\n', ""),
-    Mutant("self._buffer.pin_demo_prefix(n, batch_size=self._batch_size)", "self._buffer.pin_demo_prefix(n, batch_size=1)"),
+    Mutant(
+        "self._buffer.pin_demo_prefix(n, batch_size=self._batch_size)",
+        "self._buffer.pin_demo_prefix(n, batch_size=1)",
+    ),
     Mutant("if step_index < learning_starts:", "if step_index <= learning_starts:"),
     Mutant("if not self._buffer.demo_count and not", "if not"),
     Mutant("not self._buffer._holds(self._batch_size)", "not self._buffer._holds(1)"),
-    Mutant("not self._buffer._holds(self._batch_size)", "not self._buffer._holds(self._batch_size + 1)"),
-    Mutant("self._buffer.sample(self._batch_size, self._fixed)", "self._buffer.sample(self._batch_size)"),
+    Mutant(
+        "not self._buffer._holds(self._batch_size)", "not self._buffer._holds(self._batch_size + 1)"
+    ),
+    Mutant(
+        "self._buffer.sample(self._batch_size, self._fixed)",
+        "self._buffer.sample(self._batch_size)",
+    ),
     Mutant("        if not self._stores_truncated:\n            return extra\n", ""),
     Mutant("        if truncated is None:\n", "        if False:\n"),
     Mutant('{**extra, "truncated": truncated}', '{**extra, "truncated": False}'),
-    Mutant("StoreReplay(obs, act, cap, **options), batch", "StoreReplay(act, obs, cap, **options), batch"),
+    Mutant(
+        "StoreReplay(obs, act, cap, **options), batch",
+        "StoreReplay(act, obs, cap, **options), batch",
+    ),
 ]
 
 PYTHON = {

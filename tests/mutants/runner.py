@@ -26,6 +26,7 @@ class Outcome(enum.Enum):
     ASSERTION = "caught by a failing test"
     FINDING = "caught by a finding of the emulator"
     BROKEN = "not a mutant: it does not compile"
+    STALE = "not a mutant: its text is not in the file, or more than once"
     SURVIVED = "survived"
     TIMEOUT = "timed out"
 
@@ -59,7 +60,11 @@ class Workshop:
         """Run tests with a mutant in its place; its fate, and which test failed."""
         path = self._folder / file
         sound = path.read_text(encoding="utf-8")
-        _write(path, mutant.applied(sound))
+        try:
+            mutated = mutant.applied(sound)
+        except LookupError as error:
+            return Outcome.STALE, str(error)
+        _write(path, mutated)
         try:
             return self.run(tests)
         finally:
@@ -108,4 +113,3 @@ def _verdict(code: int, output: str) -> tuple[Outcome, str]:
     if code != 1 or any(word in detail for word in _BROKEN):  # 2: a file cannot be collected
         return Outcome.BROKEN, detail
     return (Outcome.FINDING if "EmuError" in detail else Outcome.ASSERTION), detail
-
