@@ -39,12 +39,12 @@ def new_control(capacity: int, key: int) -> NDArray[Any]:
 
 
 def ring_head(total: int, demo_count: int, capacity: int) -> int:
-    """The row that the next write goes to. ``control.cuh`` has the same function."""
+    """The row that the next write goes to: ``ring_row(c, 0)`` in ``control.cuh``."""
     return demo_count + (total - demo_count) % (capacity - demo_count)
 
 
 def ring_size(total: int, capacity: int) -> int:
-    """Rows held. ``control.cuh`` has the same function."""
+    """Rows held, as in ``control.cuh``."""
     return min(total, capacity)
 
 
