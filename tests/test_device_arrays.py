@@ -1,5 +1,6 @@
 """Arrays of other libraries, other cards and other streams; and kernels under any launch shape."""
 
+import contextlib
 import ctypes
 import gc
 import re
@@ -102,6 +103,7 @@ def test_an_array_that_cupy_cannot_take_is_refused(device: Backend) -> None:
         ("bool", "float32", True), ("int16", "float32", True), ("uint8", "int16", True),
         ("int32", "float32", False), ("int64", "float64", False), ("int64", "int32", False),
         ("uint8", "int8", False), ("float32", "int64", False), ("float32", "bool", False),
+        ("complex64", "float32", False),
     ],
 )  # fmt: skip
 def test_a_device_array_is_cast_only_where_no_value_can_change(
@@ -202,6 +204,24 @@ def test_a_buffer_may_move_to_another_stream_after_an_event(device: Backend) -> 
             numbers = device.numpy(batch.reward) - 20
             stream.synchronize()
         assert set(numbers) <= set(range(first + 10))
+
+
+def test_the_default_stream_beside_a_capturing_one_is_refused_in_words(
+    emulated_device: Backend,
+) -> None:
+    # CUDA lets nobody use the default stream while a blocking one captures.
+    cupy = emulated_device.cupy
+    buffer = emulated_device.buffer((3,), (2,), 8)
+    buffer.synchronize()
+    stream = cupy.cuda.Stream()
+    with stream:
+        stream.begin_capture()
+    with pytest.raises(cpreplay.CaptureError, match="non_blocking=True"):
+        buffer.add_batch(**numbered_rows(0, 3))
+    with stream, contextlib.suppress(cupy.cuda.runtime.CUDARuntimeError):
+        stream.end_capture()  # the emulated device takes the capture for spoilt
+    buffer.add_batch(**numbered_rows(0, 3))
+    assert len(buffer) == 3
 
 
 def test_a_buffer_is_not_made_while_capturing(device: Backend) -> None:

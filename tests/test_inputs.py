@@ -566,3 +566,29 @@ def test_a_refused_value_in_any_column_leaves_all_columns_alone(
         store(buffer, **{"obs": np.ones(3), "reward": 9.0, name: "wrong"})
     with refused(backend, buffer, DTypeError, name):
         store_batch(buffer, 2, **{"obs": np.ones((2, 3)), "reward": [8, 9], name: ["x", "y"]})
+
+
+def test_an_object_array_of_small_integers_is_what_its_integers_are(backend: Backend) -> None:
+    buffer = backend.buffer((2,), (), 4, action_dtype="int8")
+    buffer.add(np.array([1, 2], object), np.array(3, object), 0, [0, 0], False)
+    assert backend.numpy(buffer.column("action"))[0] == 3
+    with refused(backend, buffer, cpreplay.ColumnValueError, "action", "-128 to 127"):
+        buffer.add([1, 2], np.array(300, object), 0, [0, 0], False)
+    with refused(backend, buffer, cpreplay.ColumnValueError, "action", "64 bits"):
+        buffer.add([1, 2], 2**70, 0, [0, 0], False)
+
+
+@pytest.mark.parametrize("out", [[], "batch", {"obs": 1}, np.zeros(4)])
+def test_an_out_that_is_no_batch_is_refused(out: Any, backend: Backend) -> None:
+    buffer = backend.buffer((2,), (), 4)
+    buffer.add([1, 2], 3, 0, [0, 0], False)
+    with refused(backend, buffer, cpreplay.ShapeError, "make_batch", type(out).__name__):
+        buffer.sample(4, out=out)
+
+
+def test_batches_of_many_sizes_do_not_pile_up() -> None:
+    buffer = cpreplay.StoreReplay((2,), (), 4)
+    buffer.add([1, 2], 3, 0, [0, 0], False)
+    for size in range(1, 200):
+        assert len(buffer.sample(size)) == size
+    assert len(buffer._ops._batch_layouts) <= 64

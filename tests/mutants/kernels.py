@@ -138,13 +138,16 @@ _DRAWS = [
     # A row of a span
     Mutant("(i64)__umul64hi(word, (u64)span)", "(i64)(word % (u64)span)"),
     Mutant("(i64)__umul64hi(word, (u64)span)", "(i64)((word >> 32) * (u64)span >> 32)"),
-    Mutant("(i64)__umul64hi(word, (u64)span)", "(i32)__umul64hi(word, (u64)span)"),
+    Mutant(
+        "(i64)__umul64hi(word, (u64)span)",
+        "(i32)__umul64hi(word, (u64)span)",
+        equivalent="a buffer has at most 2**31 rows, so the last is 2**31 - 1",
+    ),
     Mutant("(i64)__umul64hi(word, (u64)span)", "(i64)__umul64hi(word, (u64)(span + 1))"),
     Mutant("(i64)__umul64hi(word, (u64)span)", "(i64)__umul64hi(word, (u64)(span - 1))"),
     Mutant(
         "(i64)__umul64hi(word, (u64)span)",
         "(i64)((double)word * 5.421010862427522e-20 * (double)span)",
-        open="a float64 keeps 53 bits of a word; the rows differ for about span in 2**53 words",
     ),
     # The policy in force
     Mutant(
@@ -184,7 +187,11 @@ _DRAWS = [
     Mutant("row_of_span(word, ere_window(c))", "row_of_span(word, size)"),
     Mutant("row_of_span(word, ere_window(c))", "row_of_span(word, c->c_min)"),
     Mutant("c->capacity - 1 - age", "c->capacity - age"),
-    Mutant("c->capacity - 1 - age", "-1 - age"),
+    Mutant(
+        "c->capacity - 1 - age",
+        "-1 - age",
+        equivalent="age < size <= total, so nothing is negative",
+    ),
     Mutant("c->capacity - 1 - age", "size - 1 - age"),
     Mutant(
         "    return row_of_span(word, size);\n}", "    return row_of_span(word, c->capacity);\n}"

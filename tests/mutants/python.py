@@ -3,27 +3,26 @@
 from tests.mutants.mutant import Mutant
 
 _RING = ("recent_and_demos", "policies", "golden", "replay", "inputs")
+_CARD = ("capture", "device_arrays", "availability", "memory", "steps")
 
 #: The test files that a mutant of a module meets, those that fail soonest first.
 PYTHON_TESTS = {
     "cpreplay/control.py": ("control", *_RING),
-    "cpreplay/philox.py": ("philox", "golden"),
+    "cpreplay/philox.py": ("philox", "golden", "replay"),
     "cpreplay/policies.py": ("policies", "recent_and_demos", "replay", "steps"),
     "cpreplay/host_ops.py": (*_RING, "batch", "memory", "large"),
     "cpreplay/host_columns.py": ("batch", "replay", "inputs", "memory", "large"),
-    "cpreplay/device_ops.py": (
-        "replay", "batch", "capture", "inputs", "availability", "memory", "recent_and_demos",
-        "steps", "kernels", "large",
-    ),
+    "cpreplay/device_ops.py": ("replay", "batch", *_CARD, "recent_and_demos", "large"),
     "cpreplay/inputs.py": ("inputs", "replay", "batch"),
-    "cpreplay/replay.py": (
-        "policies", "recent_and_demos", "replay", "capture", "memory", "steps", "public_api",
-        "threads",
-    ),
+    "cpreplay/replay.py": ("policies", "recent_and_demos", "replay", *_CARD, "batch", "threads"),
     "cpreplay/schema.py": ("schema", "batch", "replay"),
     "cpreplay/batch.py": ("batch", "replay"),
     "cpreplay/steps.py": ("steps",),
-}  # fmt: skip
+    "cpreplay/cursor.py": ("replay", "capture", "recent_and_demos", "steps"),
+    "cpreplay/invariants.py": ("replay", "recent_and_demos", "capture"),
+    "cpreplay/cuda_device.py": ("availability", *_CARD),
+    "cpreplay/device_inputs.py": ("device_arrays", "replay", "inputs", *_CARD),
+}
 
 _CONTROL = [
     Mutant('("total", "<i8"),', '("total", "<i4"),'),
@@ -72,6 +71,9 @@ _PHILOX = [
         "(draw & 0xFFFFFFFF, draw >> 32, 0, purpose)", "(draw & 0xFFFFFFFF, draw >> 32, purpose, 0)"
     ),
     Mutant("high << _HALF | low", "low << _HALF | high"),
+    Mutant("return secrets.randbits(64)", "return 0"),
+    Mutant("0 <= seed < 2**64", "0 <= seed < 2**63"),
+    Mutant("0 <= seed < 2**64", "seed < 2**64"),
 ]
 
 _POLICIES = [
@@ -126,7 +128,11 @@ _HOST_OPS = [
     ),
     Mutant("if not isinstance(rng, np.random.Generator):", "if False:"),
     Mutant("if type(rng.bit_generator) in _RAW_64_BIT:", "if True:"),
-    Mutant("if type(rng.bit_generator) in _RAW_64_BIT:", "if False:"),
+    Mutant(
+        "if type(rng.bit_generator) in _RAW_64_BIT:",
+        "if False:",
+        equivalent="integers of all 64 bits are these generators' raw words, more slowly",
+    ),
     Mutant("rng.integers(0, 2**64, lanes, np.uint64)", "rng.integers(0, 2**32, lanes, np.uint64)"),
     Mutant("rng.integers(0, 2**64, lanes, np.uint64)", "rng.integers(0, 2**63, lanes, np.uint64)"),
     # Storing
@@ -159,7 +165,11 @@ _HOST_OPS = [
     Mutant("return array, int(np.count_nonzero(array))", "return array, rows"),
     Mutant("columns = [values[mask] for values in columns]", "pass"),
     Mutant("            rows = int(np.count_nonzero(mask))\n", ""),
-    Mutant("done = max(0, rows - (capacity - demo_count))", "done = max(0, rows - capacity)"),
+    Mutant(
+        "done = max(0, rows - (capacity - demo_count))",
+        "done = max(0, rows - capacity)",
+        equivalent="rows that this very batch overwrites are written first, for nothing",
+    ),
     Mutant(
         "done = max(0, rows - (capacity - demo_count))",
         "done = 0",
@@ -172,7 +182,11 @@ _HOST_OPS = [
     Mutant(
         "ring_head(total + done, demo_count, capacity)", "ring_head(total, demo_count, capacity)"
     ),
-    Mutant("count = min(rows - done, capacity - head)", "count = min(rows, capacity - head)"),
+    Mutant(
+        "count = min(rows - done, capacity - head)",
+        "count = min(rows, capacity - head)",
+        equivalent="a slice ends where the rows do, and so does the loop",
+    ),
     Mutant(
         "count = min(rows - done, capacity - head)",
         "count = min(rows - done, capacity - head - 1) or 1",
@@ -237,6 +251,7 @@ _HOST_OPS = [
     Mutant("        np.add(high, low, high)\n", ""),
     Mutant("        np.bitwise_and(words, _LOW, low)\n", "        low[...] = words\n"),
     Mutant("if len(words) != len(self._high):", "if len(words) > len(self._high):"),
+    Mutant("batch._has_plan(HostPlan, self._layout)", "True"),
 ]
 
 _HOST_COLUMNS = [
@@ -305,6 +320,20 @@ _HOST_COLUMNS = [
     ),
     Mutant("_padding(block))\n\n\ndef _aligned_block", "0)\n\n\ndef _aligned_block"),
     Mutant("return block, _padding(block)", "return block, 0"),
+    Mutant("plain = not (column.quantized or column.shape)", "plain = not column.quantized"),
+    Mutant("plain = not (column.quantized or column.shape)", "plain = not column.shape"),
+    Mutant("bounds[0] <= value <= bounds[1]", "True"),
+    Mutant("(abs(value) >= self._smallest or value == 0)", "True"),
+    Mutant(
+        " and first.stored_nbytes == stride and not first.quantized", " and not first.quantized"
+    ),
+    Mutant(
+        " and first.stored_nbytes == stride and not first.quantized",
+        " and first.stored_nbytes == stride",
+    ),
+    Mutant("len(stored) == 1 and first", "first"),
+    Mutant("self.scratch, offset, stored.view.strides", "self.scratch, 0, stored.view.strides"),
+    Mutant("self.scratch, offset, strides", "self.scratch, 0, strides"),
 ]
 
 _DEVICE_OPS = [
@@ -354,6 +383,31 @@ _DEVICE_OPS = [
         "-(-items // _THREADS)",
         open="a draw of more than 2**20 lanes by a larger grid: right, and no faster",
     ),
+    Mutant('        self._card.refuse_capture("making a buffer")\n', ""),
+    Mutant("        self._card.check_current()\n        self.store(", "        self.store("),
+    Mutant(
+        "        self._card.check_current()\n        return self._inputs.batch",
+        "        return self._inputs.batch",
+    ),
+    Mutant(
+        'refuse_capture("allocating a batch (get it from make_batch, and give it as out)")',
+        "capturing",
+    ),
+    Mutant(
+        '        self._card.check_current()\n        self._card.refuse_capture("alloc',
+        '        self._card.refuse_capture("alloc',
+    ),
+    Mutant("batch._plan.card == self._card.number", "True"),
+    Mutant("batch._has_plan(_DevicePlan, self._layout) and", "True and"),
+    Mutant('        self._card.refuse_capture("reading rows")\n', ""),
+    Mutant('        self._card.refuse_capture("configure_ere")\n', ""),
+    Mutant('        self._card.refuse_capture("pin_demo_prefix")\n', ""),
+    Mutant('        self._card.refuse_capture("reading the buffer\'s state")\n', ""),
+    Mutant('        self._card.refuse_capture("synchronize")\n', ""),
+    Mutant(
+        "        self._card.check_current()\n        self._kernels[name]",
+        "        self._kernels[name]",
+    ),
 ]
 
 _INPUTS = [
@@ -395,6 +449,8 @@ _INPUTS = [
         "np.rint(array * np.float32(255))", "np.floor(array * np.float32(255) + np.float32(0.5))"
     ),
     Mutant("np.rint(array * np.float32(255))", "np.rint(array.astype(np.float64) * 255)"),
+    Mutant('over="raise"', 'over="ignore"'),
+    Mutant('under="ignore"', 'under="raise"'),
 ]
 
 _REPLAY = [
@@ -475,6 +531,37 @@ _REPLAY = [
         "        if batch_size is None:\n            raise Conf",
         "        if False:\n            raise Conf",
     ),
+    Mutant("            self._policy.check_draw(batch_size, self._total.size_for(1))\n", ""),
+    Mutant("batch_size, self._total.size_for(1))", "batch_size, self._total.at_least)"),
+    Mutant(
+        "size = self._total.size_for(hi if is_count(hi) else 1)", "size = self._total.size_for(1)"
+    ),
+    Mutant("self._policy.check_pin(n, batch_size, self._total.exact(), self._capacity)", "pass"),
+    Mutant(
+        "batch_size, self._total.exact(), self._capacity)",
+        "batch_size, self._total.at_least, self._capacity)",
+    ),
+    Mutant("return self._total.size_for(rows) >= rows", "return self._total.size_for(rows) > rows"),
+    Mutant("return self._total.size()", "return self._total.at_least"),
+    Mutant(
+        "ring_head(self._total.exact(), self._policy",
+        "ring_head(self._total.at_least, self._policy",
+    ),
+    Mutant("self._total.count(None if self._ops.capturing else rows)", "self._total.count(rows)"),
+    Mutant(
+        'refuse_too_large(row, self._capacity, memory, "this machine or control group")',
+        "pass",
+    ),
+    Mutant(
+        'refuse_too_large(row, self._capacity, memory, "this machine or control group")',
+        'refuse_too_large(row, 1, memory, "this machine or control group")',
+    ),
+    Mutant('                refuse_too_large(row, self._capacity, memory, "the card")\n', ""),
+    Mutant(
+        "DeviceOps(cupy, self._layout, self._capacity, splitmix64(self._seed))",
+        "DeviceOps(cupy, self._layout, self._capacity, self._seed)",
+    ),
+    Mutant("raise CopyError(", "return CopyError, ("),
 ]
 
 _SCHEMA = [
@@ -530,6 +617,15 @@ _BATCH = [
         "return Batch(names, arrays, function(self.indices))",
         "return Batch(names, arrays, function(self.indices), plan=self._plan)",
     ),
+    Mutant(
+        "return Batch, (names, [self[name] for name in names], self.indices)",
+        "return object.__reduce_ex__(self, 2)",
+    ),
+    Mutant("isinstance(plan, kind)\n            and", "plan is not None\n            and"),
+    Mutant("(plan.layout is layout or plan.layout == layout)", "True"),
+    Mutant("(plan.layout is layout or plan.layout == layout)", "plan.layout is layout"),
+    Mutant("plan.indices is self.indices", "True"),
+    Mutant("all(self[name] is array for name, array in plan.columns)", "True"),
 ]
 
 _STEPS = [
@@ -583,6 +679,111 @@ _STEPS = [
         "StoreReplay(obs, act, cap, **options), batch",
         "StoreReplay(act, obs, cap, **options), batch",
     ),
+    Mutant("not self._buffer.holds(self._batch_size)", "not self._buffer.holds(1)"),
+    Mutant(
+        "not self._buffer.holds(self._batch_size)", "not self._buffer.holds(self._batch_size + 1)"
+    ),
+]
+
+_CURSOR = [
+    Mutant("self.at_least = 0", "self.at_least = 1"),
+    Mutant("        if rows is None:\n", "        if False:\n"),
+    Mutant("            self.is_exact = False\n", "            pass\n"),
+    Mutant("self.at_least += rows", "self.at_least = rows"),
+    Mutant("if not self.is_exact:", "if False:"),
+    Mutant("if not self.is_exact:", "if True:"),
+    Mutant("self.at_least = self._read()", "self._read()"),
+    Mutant("return ring_size(self.exact(), self._capacity)", "return self.exact()"),
+    Mutant(
+        "return ring_size(self.exact(), self._capacity)",
+        "return ring_size(self.at_least, self._capacity)",
+    ),
+    Mutant("known if known >= rows else self.size()", "known"),
+    Mutant("known if known >= rows else self.size()", "self.size()"),
+    Mutant("known = ring_size(self.at_least, self._capacity)", "known = self.at_least"),
+]
+
+_INVARIANTS = [
+    Mutant('_expect(control["total"] == known.at_least,', "_expect(True,"),
+    Mutant('_expect(control["total"] >= known.at_least,', "_expect(True,"),
+    Mutant('_expect(control["capacity"] == capacity', "_expect(True"),
+    Mutant('_expect(control["demo_count"] == policy.demo_count', "_expect(True"),
+    Mutant('_expect(bool(control["ere_enabled"]) == policy.ere', "_expect(True"),
+    Mutant('_expect(0 <= control["k"] < max(1, control["k_max"])', "_expect(True"),
+    Mutant(
+        '_expect(0 <= control["k"] < max(1, control["k_max"])',
+        '_expect(control["k"] < max(1, control["k_max"])',
+    ),
+    Mutant(
+        "range(0, capacity, _CHECKED_ROWS)", "range(0, min(capacity, _CHECKED_ROWS), _CHECKED_ROWS)"
+    ),
+    Mutant("held = max(0, size - first)", "held = size"),
+    Mutant("_expect(not rows[held:].any()", "_expect(True"),
+    Mutant("_expect(not (codes > 1).any()", "_expect(True"),
+    Mutant("if not holds:", "if False:"),
+]
+
+_CUDA_DEVICE = [
+    Mutant("            kernel.compile()\n", "            pass\n"),
+    Mutant("if not cupy.cuda.is_available():", "if False:"),
+    Mutant("cupy.cuda.runtime.driverGetVersion() == 0", "False"),
+    Mutant("        cupy.cuda.nvrtc.getVersion()\n", "        pass\n"),
+    Mutant("        if self.capturing:\n", "        if False:\n"),
+    Mutant("if current != self.number:", "if False:"),
+    Mutant("is_int(device) and 0 <= device < count", "is_int(device) and device < count"),
+    Mutant("is_int(device) and 0 <= device < count", "is_int(device) and 0 <= device <= count"),
+    Mutant("is_int(device) and 0 <= device < count", "0 <= device < count"),
+]
+
+_DEVICE_INPUTS = [
+    Mutant("_DLPACK_DEVICE = (2, 13)", "_DLPACK_DEVICE = (1, 2, 13)"),
+    Mutant("_DLPACK_DEVICE = (2, 13)", "_DLPACK_DEVICE = (13,)"),
+    Mutant(
+        "_DLPACK_DEVICE = (2, 13)",
+        "_DLPACK_DEVICE = (2,)",
+        open="needs a framework that offers managed memory, which the emulated device has not",
+    ),
+    Mutant("_ALIGNMENT = 16", "_ALIGNMENT = 1"),
+    Mutant(
+        "attrs.evolve(column, stored=column.dtype) for column in columns",
+        "column for column in columns",
+    ),
+    Mutant(
+        "*(self._checked(value, column, rows) for", "*(self._checked(value, column, ANY_ROWS) for"
+    ),
+    Mutant("self._checked(mask, MASK, rows)", "self._checked(mask, MASK, ANY_ROWS)"),
+    Mutant("int(np.count_nonzero(checked)) if", "len(checked) if"),
+    Mutant(
+        "if isinstance(checked, np.ndarray) else None",
+        "if isinstance(checked, np.ndarray) else rows",
+    ),
+    Mutant("if array.device.id != self._card.number:", "if False:"),
+    Mutant("        check_shape(array.shape, column, rows)\n", ""),
+    Mutant("if array.dtype != column.dtype:", "if False:"),
+    Mutant("if not _keeps_values(array.dtype, column.dtype):", "if False:"),
+    Mutant(
+        '            self._card.refuse_capture(\n                f"{column.name}: casting',
+        '            str(\n                f"{column.name}: casting',
+    ),
+    Mutant("return array.astype(column.dtype)", "return array.view(column.dtype)"),
+    Mutant(
+        '            self._card.refuse_capture(\n                f"{column.name}: copying',
+        '            str(\n                f"{column.name}: copying',
+    ),
+    Mutant("return self._cupy.ascontiguousarray(array)", "return array"),
+    Mutant("cupy.from_dlpack(value) if on_device else None", "cupy.from_dlpack(value)"),
+    Mutant('if hasattr(value, "__dlpack_device__"):', "if False:"),
+    Mutant('if interface.get("stream") is not None:', "if False:"),
+    Mutant("            if isinstance(error, CaptureError):\n                raise\n", ""),
+    Mutant('        self._card.refuse_capture("an add of host arrays (give CuPy arrays)")\n', ""),
+    Mutant("offsets.append(end)", "offsets.append(0)"),
+    Mutant("        block.set(staged)\n", ""),
+    Mutant('return stored.kind == "f"', "return True"),
+    Mutant('return stored.kind == "f"', "return False"),
+    Mutant('    if given.kind not in "biu":\n        return False\n', ""),
+    Mutant("lowest <= low and high <= highest", "lowest <= low"),
+    Mutant("lowest <= low and high <= highest", "high <= highest"),
+    Mutant("lowest <= low and high <= highest", "lowest < low and high < highest"),
 ]
 
 PYTHON = {
@@ -597,4 +798,8 @@ PYTHON = {
     "cpreplay/schema.py": _SCHEMA,
     "cpreplay/batch.py": _BATCH,
     "cpreplay/steps.py": _STEPS,
+    "cpreplay/cursor.py": _CURSOR,
+    "cpreplay/invariants.py": _INVARIANTS,
+    "cpreplay/cuda_device.py": _CUDA_DEVICE,
+    "cpreplay/device_inputs.py": _DEVICE_INPUTS,
 }

@@ -2,6 +2,7 @@
 
 import enum
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,9 @@ from tests.mutants.mutant import Mutant
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 180  # seconds for one mutant
 
-_BROKEN = ("CompileError", "CompileException", "CalledProcessError", "SyntaxError", "NameError")
+_BROKEN = re.compile(
+    r"\b(CompileError|CompileException|CalledProcessError|SyntaxError|NameError)\b"
+)
 _COPIED = ("cpreplay", "cuda_src", "tests", "setup.cfg", "pyproject.toml")
 
 
@@ -110,6 +113,6 @@ def _verdict(code: int, output: str) -> tuple[Outcome, str]:
         return Outcome.SURVIVED, ""
     failed = [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     detail = failed[0].split(" ", 1)[1] if failed else output.strip()[-2000:]
-    if code != 1 or any(word in detail for word in _BROKEN):  # 2: a file cannot be collected
+    if code != 1 or _BROKEN.search(detail):  # 2: a file cannot be collected
         return Outcome.BROKEN, detail
     return (Outcome.FINDING if "EmuError" in detail else Outcome.ASSERTION), detail
