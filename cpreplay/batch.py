@@ -62,6 +62,10 @@ class Batch:
             return getattr(self, name)
         raise KeyError(f"{name!r}: this batch has {', '.join(self._names())}")
 
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a column of that name."""
+        return name in self._names()
+
     def __repr__(self) -> str:
         return f"Batch of {len(self)}: {', '.join(self._names())}"
 
@@ -94,8 +98,12 @@ class Batch:
             isinstance(plan, kind)
             and (plan.layout is layout or plan.layout == layout)
             and plan.indices is self.indices
-            and all(self[name] is array for name, array in plan.columns)
+            and all(self._array(name) is array for name, array in plan.columns)
         )
+
+    def _array(self, name: str) -> Any:
+        """A column's array, None where it was taken away."""
+        return getattr(self, name, None) if name in TRANSITION else self.extra.get(name)
 
     def _names(self) -> tuple[str, ...]:
         weights = () if self.weights is None else ("weights",)

@@ -15,14 +15,16 @@ class KnownTotal:
     capacity : int
         Rows that the ring can hold.
     read : callable
-        Asks the device for the total, and waits for it.
+        Gives the total from the control block; on a device that waits.
+    reading_waits : bool
+        False for a host buffer, whose control block is always read and never doubled here.
     """
 
-    def __init__(self, capacity: int, read: Callable[[], int]) -> None:
+    def __init__(self, capacity: int, read: Callable[[], int], *, reading_waits: bool) -> None:
         self._capacity = capacity
         self._read = read
         self.at_least = 0
-        self.is_exact = True
+        self.is_exact = reading_waits
 
     def count(self, rows: int | None) -> None:
         """Note an add; None where only the device knows of how many rows."""

@@ -68,11 +68,12 @@ class DeviceInputs:
                 f"{column.name}: casting {array.dtype} to {column.dtype} (give {column.dtype})"
             )
             return array.astype(column.dtype)
-        if not array.flags.c_contiguous:
+        aligned = array.data.ptr % array.itemsize == 0
+        if not (array.flags.c_contiguous and aligned):
             self._card.refuse_capture(
                 f"{column.name}: copying a strided array (make it contiguous)"
             )
-            return self._cupy.ascontiguousarray(array)
+            return self._cupy.ascontiguousarray(array) if aligned else array.copy()
         return array
 
     def _device_array(self, value: Any, column: Column) -> Any:

@@ -10,7 +10,7 @@ from cpreplay.batch import Batch, Plan
 from cpreplay.control import CONTROL, new_control
 from cpreplay.cuda_device import Card, compiled_kernels
 from cpreplay.device_inputs import DeviceInputs
-from cpreplay.schema import MAX_COLUMNS, Layout
+from cpreplay.schema import MAX_COLUMNS, Column, Layout
 
 _THREADS = 256
 _MAX_BLOCKS = 4096  # grids are strided: more blocks than a card runs at once gain nothing
@@ -23,7 +23,7 @@ _COLUMN = np.dtype(
         ("stride", "<i8"),
         ("elements", "<i8"),
         ("bytes", "<i8"),
-        ("quantized", "<i8"),
+        ("codec", "<i8"),
     ]
 )
 _COLUMNS = np.dtype([("count", "<i8"), ("at", _COLUMN, MAX_COLUMNS)])
@@ -39,6 +39,8 @@ def device_row_nbytes(layout: Layout) -> int:
 class DeviceOps:
     """Rows and draws of one buffer in the memory of one card."""
 
+    reading_waits = True
+
     def __init__(self, cupy: Any, layout: Layout, capacity: int, key: int) -> None:
         self._cupy = cupy
         self._card = Card(cupy)
@@ -50,7 +52,7 @@ class DeviceOps:
         self._control.set(new_control(capacity, key).view(np.uint8))
         self._capacity = capacity
         self._arrays = [cupy.zeros((capacity, stride), np.uint8) for stride in layout.strides]
-        # Which write of each row had to be clamped last; see store_codes in rows.cu.
+        # Which launch had to clamp a value of each row last; see store_codes in rows.cu.
         self._last_invalid = cupy.zeros(capacity if layout.quantizes else 1, _LAST_INVALID)
         self._table = np.zeros(1, _COLUMNS)
         self._table["count"] = len(layout.columns)
@@ -60,7 +62,7 @@ class DeviceOps:
                 place.stride,
                 column.elements,
                 column.elements * column.dtype.itemsize,
-                column.quantized,
+                _codec(column),
             )
         # Wide rows are spread over more blocks, and a tile of few rows leaves no block idle.
         row_bytes = int(self._table["at"]["bytes"].sum())
@@ -75,9 +77,12 @@ class DeviceOps:
         arrays = (*self._arrays, self._control, self._last_invalid)
         return int(sum(array.nbytes for array in arrays))
 
-    def add(self, values: Sequence[Any]) -> None:
+    def ingest_row(self, values: Sequence[Any]) -> list[Any]:
         self._card.check_current()
-        self.store(self._inputs.row(values), 1)
+        return self._inputs.row(values)
+
+    def store_row(self, row: Sequence[Any]) -> None:
+        self.store(row, 1)
 
     def ingest(self, values: Sequence[Any]) -> tuple[list[Any], int]:
         self._card.check_current()
@@ -155,6 +160,9 @@ class DeviceOps:
         self._card.refuse_capture("pin_demo_prefix")
         self._launch("pin_demos", (1,), self._control, np.int64(count), threads=1)
 
+    def total(self) -> int:
+        return int(self.control()["total"])
+
     def control(self) -> dict[str, int | float]:
         self._card.check_current()
         self._card.refuse_capture("reading the buffer's state")
@@ -202,6 +210,11 @@ def _pointers(arrays: Iterable[Any]) -> NDArray[Any]:
     addresses = [array.data.ptr for array in arrays]
     batch["at"][0, : len(addresses)] = addresses
     return batch
+
+
+def _codec(column: Column) -> int:
+    """AS_IT_IS, QUANTIZED or BOOLEAN of rows.cu."""
+    return 1 if column.quantized else 2 if column.dtype.kind == "b" else 0
 
 
 def _blocks(items: int) -> tuple[int]:

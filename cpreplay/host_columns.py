@@ -47,12 +47,13 @@ class StoredColumn:
         # What goes in without a look at more than its type: arrays of the right dtype and shape,
         # and plain numbers between two bounds. Everything else takes `host_array`, also a number so
         # small that rounding it is an error to a caller who made NumPy raise such errors.
-        self._dtype = None if column.quantized else column.dtype
+        as_it_is = not (column.quantized or column.dtype.kind == "b")
+        self._dtype = column.dtype if as_it_is else None
         self._shape = column.shape
         plain = not (column.quantized or column.shape)
         self._bounds = _number_bounds(column.dtype) if plain else {}
         is_float = column.dtype.kind == "f"
-        self._smallest = float(np.finfo(column.dtype).smallest_normal) if is_float else 0
+        self._smallest = float(np.finfo(column.dtype).smallest_normal) if is_float else None
 
     def row_value(self, value: Any) -> Any:
         """One row, checked, as something that assignment stores unchanged."""
@@ -62,12 +63,10 @@ class StoredColumn:
                 return value
         else:
             bounds = self._bounds.get(kind)
-            if (
-                bounds is not None
-                and bounds[0] <= value <= bounds[1]
-                and (abs(value) >= self._smallest or value == 0)
-            ):
-                return value
+            if bounds is not None and bounds[0] <= value <= bounds[1]:
+                smallest = self._smallest
+                if smallest is None or value >= smallest or value <= -smallest or value == 0:
+                    return value
         return host_array(value, self.column, None)
 
     def batch_values(self, value: Any, rows: int) -> NDArray[Any]:
@@ -90,9 +89,9 @@ class Gather:
         # A column that fills its array needs no scratch.
         first = stored[0].column
         self._direct = len(stored) == 1 and first.stored_nbytes == stride and not first.quantized
-        rows = 0 if self._direct else max(1, min(_SCRATCH_BYTES // stride, len(array)))
+        rows = 0 if self._direct else max(1, _SCRATCH_BYTES // stride)
         self.scratch = np.empty(rows, array.dtype)
-        self._views_of(rows)
+        self._views = self._views_of(rows)
 
     def __call__(self, indices: NDArray[np.int64], raw: NDArray[Any]) -> None:
         """Fill the columns' fields of ``raw``, a batch's block of memory."""
@@ -110,10 +109,12 @@ class Gather:
     def _take(
         self, indices: NDArray[np.int64], raw: NDArray[Any], lanes: slice | None = None
     ) -> None:
-        if len(indices) != len(self._taken):
-            self._views_of(len(indices))
-        self._array.take(indices, 0, self._taken, "clip")
-        for name, quantized, part in self._parts:
+        taken, parts = self._views
+        if len(indices) != len(taken):
+            # In one assignment: an interrupt must not leave views of two sizes.
+            taken, parts = self._views = self._views_of(len(indices))
+        self._array.take(indices, 0, taken, "clip")
+        for name, quantized, part in parts:
             if quantized:
                 target = raw[name] if lanes is None else raw[name][lanes]
                 np.divide(part, np.float32(255), out=target)
@@ -122,10 +123,9 @@ class Gather:
             else:
                 raw[name][lanes] = part
 
-    def _views_of(self, count: int) -> None:
-        """Set the first ``count`` rows of the scratch, and each column's part of them."""
-        self._taken = self.scratch[:count]
-        self._parts = []
+    def _views_of(self, count: int) -> tuple[NDArray[Any], list[tuple[str, bool, NDArray[Any]]]]:
+        """The first ``count`` rows of the scratch, and each column's part of them."""
+        parts = []
         for stored in self._stored:
             column, offset = stored.column, stored.place.offset
             part: NDArray[Any]
@@ -136,7 +136,8 @@ class Gather:
                 rows_of_bytes = f"V{column.stored_nbytes}"
                 strides = (stored.place.stride,)
                 part = np.ndarray(count, rows_of_bytes, self.scratch, offset, strides)
-            self._parts.append((column.name, column.quantized, part))
+            parts.append((column.name, column.quantized, part))
+        return self.scratch[:count], parts
 
 
 class BatchLayout:

@@ -50,6 +50,7 @@ class HostOps:
     """Rows and draws of one buffer in host memory."""
 
     capturing = False
+    reading_waits = False
 
     def __init__(self, layout: Layout, capacity: int, words: Words, key: int) -> None:
         self._layout = layout
@@ -79,14 +80,15 @@ class HostOps:
         scratch = sum(gather.scratch.nbytes for gather in self._gathers)
         return sum(array.nbytes for array in self._arrays) + self._control.nbytes + scratch
 
-    def add(self, values: Sequence[Any]) -> None:
-        # Two loops, so that nothing is written before all is checked.
-        columns = self._columns
-        ready = [column.row_value(value) for column, value in zip(columns, values, strict=True)]
+    def ingest_row(self, values: Sequence[Any]) -> list[Any]:
+        pairs = zip(self._columns, values, strict=True)
+        return [column.row_value(value) for column, value in pairs]
+
+    def store_row(self, row: Sequence[Any]) -> None:
         total, demo_count, capacity = self._cursor()
-        row = ring_head(total, demo_count, capacity)
-        for column, value in zip(columns, ready, strict=True):
-            column.view[row] = value
+        head = ring_head(total, demo_count, capacity)
+        for column, value in zip(self._columns, row, strict=True):
+            column.view[head] = value
         self._total[0] = total + 1
 
     def ingest(self, values: Sequence[Any]) -> tuple[list[NDArray[Any]], int]:
@@ -180,6 +182,9 @@ class HostOps:
     def pin_demos(self, count: int) -> None:
         self._control["demo_count"] = count
 
+    def total(self) -> int:
+        return int(self._total.item())
+
     def control(self) -> dict[str, int | float]:
         return {name: self._control[name][0].item() for name in self._control.dtype.names or ()}
 
@@ -211,24 +216,25 @@ class _Spans:
 
     def __init__(self) -> None:
         self._span = np.array(0, np.uint64)
-        self._keep_scratch(0)
+        self._scratch = self._new_scratch(0)
 
     def __call__(self, words: NDArray[np.uint64], span: int, rows: NDArray[np.uint64]) -> None:
         """``rows = words * span >> 64``: the high half of a 128-bit product, for spans to 2**31."""
-        if len(words) != len(self._high):
-            self._keep_scratch(len(words))
-        high, low = self._high, self._low
+        halves, high, low = self._scratch
+        if len(words) != len(high):
+            halves, high, low = self._scratch = self._new_scratch(len(words))
         self._span[()] = span
         np.right_shift(words, _HALF, high)
         np.bitwise_and(words, _LOW, low)
-        np.multiply(self._halves, self._span, self._halves)
+        np.multiply(halves, self._span, halves)
         np.right_shift(low, _HALF, low)
         np.add(high, low, high)
         np.right_shift(high, _HALF, rows)
 
-    def _keep_scratch(self, lanes: int) -> None:
-        self._halves = np.empty((2, lanes), np.uint64)
-        self._high, self._low = self._halves
+    @staticmethod
+    def _new_scratch(lanes: int) -> tuple[NDArray[np.uint64], ...]:
+        halves = np.empty((2, lanes), np.uint64)
+        return halves, halves[0], halves[1]
 
 
 # As arrays, since an operation on an array and a scalar costs twice that on two arrays.

@@ -54,7 +54,12 @@ def host_array(value: Any, column: Column, rows: int | None) -> NDArray[Any]:
     """
     array = _cast(_as_numpy(value, column), column)
     check_shape(array.shape, column, rows)
-    return _quantize(array, column) if column.quantized else array
+    if column.quantized:
+        return _quantize(array, column)
+    if column.dtype.kind == "b":
+        # Bytes other than 0 and 1, which a view of other memory may hold, are true as well.
+        return np.asarray(np.not_equal(array.view(np.uint8), 0))
+    return array
 
 
 def check_shape(shape: tuple[int, ...], column: Column, rows: int | None) -> None:
@@ -95,7 +100,12 @@ def _as_numpy(value: Any, column: Column) -> NDArray[Any]:
         except (BufferError, RuntimeError, TypeError) as error:
             raise DTypeError(f"{column.name}: NumPy cannot take this array: {error}") from error
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
+        if array.dtype == np.float64 and array.size and np.abs(array).max() >= 2.0**63:
+            # NumPy makes floats of integers that fit neither int64 nor uint64 together.
+            exact = np.asarray(value, object)
+            return exact if _holds_integers(exact) else array
+        return array
     except ValueError as error:  # a ragged sequence
         raise ShapeError(f"{column.name}: {error}") from error
     except TypeError as error:  # a sequence of device arrays, say
@@ -106,9 +116,9 @@ def _cast(array: NDArray[Any], column: Column) -> NDArray[Any]:
     dtype = column.dtype
     if array.dtype == dtype:
         return array
-    if array.size == 0:  # an empty list has no dtype of its own
+    if array.size == 0 and array.dtype == np.float64:  # an empty list has no dtype of its own
         return array.astype(dtype)
-    if array.dtype.kind in "biu":
+    if array.dtype.kind in "biu" or _holds_integers(array):
         low, high = integer_limits(dtype)
         if array.size and not (low <= int(array.min()) and int(array.max()) <= high):
             raise ColumnValueError(
@@ -125,14 +135,12 @@ def _cast(array: NDArray[Any], column: Column) -> NDArray[Any]:
                 f"{column.name}: finite {array.dtype} values would become infinite in a column of "
                 f"{dtype}"
             ) from None
-    if array.dtype.kind == "O" and all(type(item) is int for item in array.flat):
-        if array.min() >= -(2**63) and array.max() < 2**63:
-            return _cast(array.astype(np.int64), column)
-        raise ColumnValueError(
-            f"{column.name}: integers between {array.min()} and {array.max()} were given, and none "
-            "of more than 64 bits can be stored"
-        )
     raise refuse_dtype(array.dtype, column)
+
+
+def _holds_integers(array: NDArray[Any]) -> bool:
+    """Whether an array of objects holds Python's integers alone."""
+    return array.dtype.kind == "O" and all(type(item) is int for item in array.flat)
 
 
 def integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:

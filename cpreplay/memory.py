@@ -7,20 +7,38 @@ from pathlib import Path
 
 from cpreplay.errors import MemoryLimitError
 
-_CGROUP_LIMITS = (
-    Path("/sys/fs/cgroup/memory.max"),  # version 2
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),  # version 1
-)
+_CGROUPS = Path("/sys/fs/cgroup")
 
 
-def host_memory(cgroup_limits: Iterable[Path] = _CGROUP_LIMITS) -> int | None:
+def host_memory(cgroup_limits: Iterable[Path] | None = None) -> int | None:
     """Bytes of memory that a process here can hope for, or None where the system does not say.
 
-    The smaller of the machine's physical memory and the limit of the control group, if one is set.
-    Costs two small file reads.
+    The smaller of the machine's physical memory and the limits of the control groups that we are
+    in, or those in the files given. Costs a few small file reads.
     """
-    limits = [_physical_memory(), *map(_cgroup_limit, cgroup_limits)]
+    files = _own_cgroup_limits() if cgroup_limits is None else cgroup_limits
+    limits = [_physical_memory(), *map(_cgroup_limit, files)]
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _own_cgroup_limits(membership: Path = Path("/proc/self/cgroup")) -> list[Path]:
+    """The files that may limit us: of our own control group, and of those around it."""
+    files = [_CGROUPS / "memory.max", _CGROUPS / "memory" / "memory.limit_in_bytes"]
+    try:
+        lines = membership.read_text().splitlines()
+    except OSError:  # no Linux
+        return files
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        if controllers == "":  # version 2
+            root, name = _CGROUPS, "memory.max"
+        elif "memory" in controllers.split(","):  # version 1
+            root, name = _CGROUPS / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        inner = Path(group.lstrip("/"))
+        files += [root / folder / name for folder in (inner, *inner.parents)]
+    return files
 
 
 def _physical_memory() -> int | None:

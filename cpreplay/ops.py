@@ -18,11 +18,14 @@ class RowOps(Protocol):
     def nbytes(self) -> int:
         """Bytes held for the whole life of the buffer: rows, control block, scratch."""
 
-    def add(self, values: Sequence[Any]) -> None:
-        """Check one transition, one value per column, and store it at the head.
+    def ingest_row(self, values: Sequence[Any]) -> list[Any]:
+        """Check one transition, one value per column, and return it ready for `store_row`.
 
-        Raises before anything is changed. Moves the cursor by one.
+        Raises without changing anything. Runs the caller's code where values are objects of theirs.
         """
+
+    def store_row(self, row: Sequence[Any]) -> None:
+        """Write what `ingest_row` returned at the head, and move the cursor by one."""
 
     def ingest(self, values: Sequence[Any]) -> tuple[list[Any], int]:
         """Check a batch, one array per column; the columns ready for `store`, and their rows.
@@ -68,6 +71,9 @@ class DrawOps(Protocol):
     def pin_demos(self, count: int) -> None:
         """Make rows [0, count) the demo prefix. Queued; refuses during a capture."""
 
+    def total(self) -> int:
+        """Rows ever written. Waits for the device."""
+
     def control(self) -> dict[str, int | float]:
         """The fields of the control block. Waits for the device."""
 
@@ -77,6 +83,9 @@ class DrawOps(Protocol):
 
 class Ops(RowOps, DrawOps, Protocol):
     """A whole back end."""
+
+    #: Whether looking at the control block waits for a device.
+    reading_waits: bool
 
     @property
     def capturing(self) -> bool:

@@ -91,8 +91,8 @@ class Policy:
 
 def check_batch_size(batch_size: Any) -> int:
     """A batch size as an int of at least one."""
-    if not is_count(batch_size):
-        raise SampleRangeError(f"batch_size={batch_size!r} has to be an int >= 1")
+    if not (is_count(batch_size) and batch_size < 2**31):
+        raise SampleRangeError(f"batch_size={batch_size!r} has to be an int >= 1 and below 2**31")
     return int(batch_size)
 
 

@@ -31,8 +31,6 @@ MAX_CAPACITY = 2**31
 class _Replay:
     """What host and device buffers have in common, which is nearly everything."""
 
-    _ops: Ops  # which the subclass makes
-
     def __init__(
         self,
         obs_shape: Any,
@@ -66,8 +64,12 @@ class _Replay:
         self._seed = checked_seed(seed)
         self._extra_names = self._layout.names[len(TRANSITION) :]
         self._policy = Policy()
-        self._total = KnownTotal(self._capacity, lambda: int(self._ops.control()["total"]))
         self._lock = threading.Lock()
+
+    def _use(self, ops: Ops) -> None:
+        """Take the back end that a subclass has made, which ends the construction."""
+        self._ops = ops
+        self._total = KnownTotal(self._capacity, ops.total, reading_waits=ops.reading_waits)
 
     # Writing
 
@@ -103,8 +105,9 @@ class _Replay:
         host values are uploaded in one transfer, and cpreplay waits for nothing.
         """
         values = self._values(obs, action, reward, next_obs, terminated, extra)
+        row = self._ops.ingest_row(values)  # not under the lock: it may run the caller's code
         with self._lock:
-            self._ops.add(values)
+            self._ops.store_row(row)
             self._count(1)
 
     def add_batch(
@@ -141,11 +144,11 @@ class _Replay:
         which waits.
         """
         values = self._values(obs, action, reward, next_obs, terminated, extra)
+        columns, rows = self._ops.ingest(values)
+        count: int | None = rows
+        if mask is not None:
+            mask, count = self._ops.ingest_mask(mask, rows)
         with self._lock:
-            columns, rows = self._ops.ingest(values)
-            count: int | None = rows
-            if mask is not None:
-                mask, count = self._ops.ingest_mask(mask, rows)
             self._ops.store(columns, rows, mask)
             self._count(count)
 
@@ -402,8 +405,7 @@ class _Replay:
         -------
         bool
         """
-        with self._lock:
-            return self._total.size_for(rows) >= rows
+        return self._total.size_for(rows) >= rows
 
     def __reduce__(self) -> NoReturn:
         raise CopyError(
@@ -413,15 +415,15 @@ class _Replay:
 
     def __len__(self) -> int:
         """Rows held. Waits for the device once only the device knows."""
-        with self._lock:
-            return self._total.size()
+        return self._total.size()
 
     def __repr__(self) -> str:
         columns = ", ".join(
             f"{column.name} {column.stored}{list(column.shape)}" for column in self._layout.columns
         )
-        rows = ring_size(self._total.at_least, self._capacity)
-        some = "" if self._total.is_exact else "at least "
+        waits = self._ops.reading_waits and not self._total.is_exact
+        rows = ring_size(self._total.at_least, self._capacity) if waits else len(self)
+        some = "at least " if waits else ""
         return f"<{type(self).__name__}: {some}{rows:,} of {self._capacity:,} rows of {columns}>"
 
     @property
@@ -432,8 +434,7 @@ class _Replay:
     @property
     def head(self) -> int:
         """The row that the next transition goes to. Waits where ``len`` does."""
-        with self._lock:
-            return ring_head(self._total.exact(), self._policy.demo_count, self._capacity)
+        return ring_head(self._total.exact(), self._policy.demo_count, self._capacity)
 
     @property
     def demo_count(self) -> int:
@@ -495,13 +496,13 @@ class _Replay:
             raise ShapeError(
                 f"out has to be a Batch from make_batch, and is a {type(out).__name__}"
             )
-        if len(out) != batch_size:
-            raise ShapeError(f"out holds {len(out)} transitions, and {batch_size} were asked for")
         if not self._ops.accepts(out):
             raise ShapeError(
-                "out has other columns than this buffer, or was mapped to another framework; get "
-                "it from make_batch"
+                "out has other columns than this buffer, or other arrays than it was made with; "
+                "get it from make_batch, and use it as it is"
             )
+        if len(out) != batch_size:
+            raise ShapeError(f"out holds {len(out)} transitions, and {batch_size} were asked for")
         return out
 
 
@@ -546,8 +547,9 @@ class StoreReplay(_Replay):
     Notes
     -----
     Safe from several threads: adds and draws take one lock, so a batch never holds half a row.
-    Memory is reserved at once and used as rows are written. Not for signal handlers, which could
-    meet the lock held by the code they interrupt.
+    Signal handlers and finalizers must not add or draw, since the code that they interrupt may hold
+    the lock; and a KeyboardInterrupt inside `add` can leave the row at the head half written.
+    Memory is reserved at once and used as rows are written.
 
     Examples
     --------
@@ -593,7 +595,7 @@ class StoreReplay(_Replay):
         if check_memory:
             row, memory = self._layout.row_nbytes, host_memory()
             refuse_too_large(row, self._capacity, memory, "this machine or control group")
-        self._ops = HostOps(self._layout, self._capacity, words, splitmix64(self._seed))
+        self._use(HostOps(self._layout, self._capacity, words, splitmix64(self._seed)))
         self._own_generator = own_generator
 
     @property
@@ -662,7 +664,7 @@ class StoreReplayGpu(_Replay):
             if check_memory:
                 row, memory = device_row_nbytes(self._layout), device_memory(cupy)
                 refuse_too_large(row, self._capacity, memory, "the card")
-            self._ops = DeviceOps(cupy, self._layout, self._capacity, splitmix64(self._seed))
+            self._use(DeviceOps(cupy, self._layout, self._capacity, splitmix64(self._seed)))
 
     def pin_demo_prefix(self, n: int, *, batch_size: int | None = None) -> None:
         if batch_size is None:

@@ -209,7 +209,7 @@ def _dtype(argument: str, dtype: DTypeLike) -> np.dtype[Any]:
         if dtype is None:
             raise TypeError("name one, such as 'float32'")
         result = np.dtype(dtype)
-    except TypeError as error:
+    except (TypeError, ValueError, SyntaxError) as error:
         raise ConfigurationError(f"{argument}={dtype!r} is no dtype: {error}") from None
     if result.kind not in "biuf" or result.itemsize > 8 or not result.isnative:
         raise ConfigurationError(

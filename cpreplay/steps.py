@@ -21,7 +21,7 @@ class ReplaySampleStep:
     Parameters
     ----------
     buffer : StoreReplay or StoreReplayGpu
-        Empty, and used through this block alone.
+        Used through this block alone.
     batch : int
         Transitions in a minibatch.
 
@@ -150,8 +150,12 @@ class ReplaySampleStep:
             Before `setup`.
         EmptyBufferError, SampleRangeError
             As in `StoreReplay.sample`.
+        ConfigurationError
+            ``step_index`` is no int.
         """
         learning_starts = self._require_setup("step")
+        if not is_int(step_index):
+            raise ConfigurationError(f"step_index={step_index!r} has to be an int")
         if step_index < learning_starts:
             return None
         if not self._buffer.demo_count and not self._buffer.holds(self._batch_size):

@@ -26,7 +26,7 @@ struct control_t {
 // Rows that online writes go around in.
 __device__ __forceinline__ i64 ring_rows(const control_t* c) { return c->capacity - c->demo_count; }
 
-// The row of the write that comes `ahead` rows after the next one.
+// The row of the write `ahead` rows after the next one; before it where negative, back to the oldest.
 __device__ __forceinline__ i64 ring_row(const control_t* c, i64 ahead) {
     return c->demo_count + (c->total - c->demo_count + ahead) % ring_rows(c);
 }

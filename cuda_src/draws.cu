@@ -1,6 +1,6 @@
 // draws.cu - which rows a minibatch takes, and the control block's one-thread writers.
 //
-// Layout     indices i64[batch]; control_t in device memory
+// Layout     indices i64[lanes]; control_t in device memory
 // Invariant  every index is in [0, size) at the moment of the draw, unless the buffer is empty, which
 //            the caller refuses. Nothing that may change between two draws is an argument, so that a
 //            captured graph follows the buffer.
@@ -16,31 +16,31 @@ __device__ __forceinline__ i64 row_of_span(u64 word, i64 span) {
     return (i64)__umul64hi(word, (u64)span);
 }
 
-__device__ __forceinline__ i64 draw_row(const control_t* c, i64 lane, i64 batch) {
+__device__ __forceinline__ i64 draw_row(const control_t* c, i64 lane, i64 lanes) {
     const u64 word = philox_word(c->key, c->draws, lane, PURPOSE_ROWS);
     const i64 size = ring_size(c);
     if (c->demo_count > 0) {
         const i64 online = size - c->demo_count;
-        if (lane < batch / 2 || online == 0) return row_of_span(word, c->demo_count);
+        if (lane < lanes / 2 || online == 0) return row_of_span(word, c->demo_count);
         return c->demo_count + row_of_span(word, online);
     }
     if (c->ere_enabled) {
         const i64 age = row_of_span(word, ere_window(c));
-        return ring_row(c, c->capacity - 1 - age);
+        return ring_row(c, -1 - age);
     }
     return row_of_span(word, size);
 }
 
-// draw_rows: indices i64[batch] by the policy in force. A thread a lane, since lanes are independent.
-extern "C" __global__ void draw_rows(const control_t* control, i64 batch, i64* indices) {
-    for (i64 lane = grid_start(); lane < batch; lane += grid_step())
-        indices[lane] = draw_row(control, lane, batch);
+// draw_rows: indices i64[lanes] by the policy in force. A thread a lane, since lanes are independent.
+extern "C" __global__ void draw_rows(const control_t* control, i64 lanes, i64* indices) {
+    for (i64 lane = grid_start(); lane < lanes; lane += grid_step())
+        indices[lane] = draw_row(control, lane, lanes);
 }
 
-// draw_range: indices i64[batch], uniform in [low, high). The range is part of the call.
-extern "C" __global__ void draw_range(const control_t* control, i64 low, i64 high, i64 batch,
+// draw_range: indices i64[lanes], uniform in [low, high). The range is part of the call.
+extern "C" __global__ void draw_range(const control_t* control, i64 low, i64 high, i64 lanes,
                                       i64* indices) {
-    for (i64 lane = grid_start(); lane < batch; lane += grid_step()) {
+    for (i64 lane = grid_start(); lane < lanes; lane += grid_step()) {
         const u64 word = philox_word(control->key, control->draws, lane, PURPOSE_ROWS);
         indices[lane] = low + row_of_span(word, high - low);
     }

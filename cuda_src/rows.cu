@@ -14,12 +14,19 @@
 #define MAX_COLUMNS 32
 #define MAX_TILE 32
 
+// How a value is stored.
+enum codec_t {
+    AS_IT_IS = 0,
+    QUANTIZED = 1,  // float32 in a batch, uint8 codes in the ring
+    BOOLEAN = 2,    // any byte but 0 is stored as 1
+};
+
 struct column_t {
     u8* base;
     i64 stride;     // bytes from one stored row to the next
     i64 elements;   // of one row
     i64 bytes;      // of one row in a batch
-    i64 quantized;  // float32 in a batch, uint8 codes in the ring
+    i64 codec;
 };
 
 struct columns_t {
@@ -74,10 +81,9 @@ __device__ __forceinline__ void copy_column(const column_t& c, u8* batch, const 
 
 // The rows of a batch that one block stores.
 struct tile_t {
-    i64 slot[MAX_TILE];    // where each goes; -1: masked out, or overwritten by this same batch
-    i64 number[MAX_TILE];  // and which row it is of all that were ever written
-    u64 before;            // rows kept by the mask before this tile,
-    u64 kept;              // and in the whole batch
+    i64 slot[MAX_TILE];  // where each goes; -1: masked out, or overwritten by this same batch
+    u64 before;          // rows kept by the mask before this tile,
+    u64 kept;            // and in the whole batch
 };
 
 // Adds to `count` how many of mask[0 .. end) this block's threads see set.
@@ -107,23 +113,31 @@ __device__ __forceinline__ void place_tile(tile_t* tile, const control_t* contro
         }
         const bool stored = (!mask || mask[row0 + i]) && kept - rank <= ring;
         tile->slot[i] = stored ? ring_row(control, rank) : -1;
-        tile->number[i] = control->total + rank;
     }
 }
 
-// Quantises a tile's rows of one column. last_invalid[slot] is 1 + the number of the last write there
-// that had to be clamped, so that a row counts once however many of its values are outside.
-__device__ __forceinline__ void store_codes(const column_t& c, const u8* batch, const tile_t* tile,
-                                            share_t share, u64* last_invalid, i64* invalid_rows) {
+// Quantises rows of one column. last_invalid[slot] is 1 + the total before the last launch that had to
+// clamp a value there, so that a row counts once however many of its values are outside.
+__device__ __forceinline__ void store_codes(const column_t& c, const u8* batch, const i64* slots,
+                                            share_t share, u64* last_invalid, control_t* control) {
     for (i64 t = share.start; t < share.rows * c.elements; t += share.step) {
         const i64 i = t / c.elements, e = t - i * c.elements;
-        if (tile->slot[i] < 0) continue;
+        if (slots[i] < 0) continue;
         const float x = ((const float*)(batch + (share.row0 + i) * c.bytes))[e];
-        c.base[tile->slot[i] * c.stride + e] = quantize(x);
+        c.base[slots[i] * c.stride + e] = quantize(x);
         if (is_quantizable(x)) continue;
-        const u64 write = (u64)tile->number[i] + 1;
-        if (atomicExch(&last_invalid[tile->slot[i]], write) != write)
-            atomicAdd((u64*)invalid_rows, (u64)1);
+        const u64 launch = (u64)control->total + 1;
+        if (atomicExch(&last_invalid[slots[i]], launch) != launch)
+            atomicAdd((u64*)&control->invalid_rows, (u64)1);
+    }
+}
+
+__device__ __forceinline__ void store_booleans(const column_t& c, const u8* batch,
+                                               const i64* slots, share_t share) {
+    for (i64 t = share.start; t < share.rows * c.elements; t += share.step) {
+        const i64 i = t / c.elements, e = t - i * c.elements;
+        if (slots[i] < 0) continue;
+        c.base[slots[i] * c.stride + e] = batch[(share.row0 + i) * c.elements + e] != 0;
     }
 }
 
@@ -150,9 +164,10 @@ extern "C" __global__ void store_rows(control_t* control, columns_t columns, bat
                                (i64)gridDim.y * blockDim.x};
         for (i64 c = 0; c < columns.count; ++c) {
             const column_t& column = columns.at[c];
-            if (column.quantized)
-                store_codes(column, batch.at[c], &tile, share, last_invalid,
-                            &control->invalid_rows);
+            if (column.codec == QUANTIZED)
+                store_codes(column, batch.at[c], tile.slot, share, last_invalid, control);
+            else if (column.codec == BOOLEAN)
+                store_booleans(column, batch.at[c], tile.slot, share);
             else
                 copy_column<true>(column, batch.at[c], tile.slot, share);
         }
@@ -179,7 +194,7 @@ extern "C" __global__ void gather_rows(control_t* control, columns_t columns, ba
     const share_t share = {0, n, grid_start(), grid_step()};
     for (i64 c = 0; c < columns.count; ++c) {
         const column_t& column = columns.at[c];
-        if (column.quantized)
+        if (column.codec == QUANTIZED)
             gather_codes(column, batch.at[c], indices, share);
         else
             copy_column<false>(column, batch.at[c], indices, share);

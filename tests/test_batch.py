@@ -99,7 +99,7 @@ def test_a_mapped_batch_cannot_be_out(backend: Backend) -> None:
         lambda: buffer.sample(4, out=mapped),
         lambda: buffer.sample_range(4, 0, 9, out=mapped),
     ):
-        with pytest.raises(cpreplay.ShapeError, match="mapped to another framework"):
+        with pytest.raises(cpreplay.ShapeError, match="other arrays than it was made with"):
             draw()
     assert buffer.stats()["draws"] == draws
 
@@ -236,7 +236,9 @@ def test_a_batch_too_large_for_one_record_of_numpys_is_refused_as_such(size: int
     frame = np.zeros((4, 84, 84), np.float32)
     buffer.add(frame, 0, 0, frame, False)
     for draw in (buffer.make_batch, buffer.sample, lambda size: buffer.sample_range(size, 0, 1)):
-        with pytest.raises(cpreplay.SampleRangeError, match="draw it in parts") as caught:
+        with pytest.raises(
+            cpreplay.SampleRangeError, match=r"draw it in parts|below 2\*\*31"
+        ) as caught:
             draw(size)
         assert str(size) in str(caught.value)
     assert buffer.stats()["draws"] == 0

@@ -174,7 +174,7 @@ def test_a_graph_captured_early_obeys_what_is_configured_later(
 
 
 def test_an_add_while_capturing_hands_the_cursor_to_the_device(device: Backend) -> None:
-    buffer = device.buffer((3,), (2,), 50)
+    buffer = device.buffer((3,), (2,), 50, seed=0)
     buffer.add_batch(**numbered_rows(0, 2))
     rows = on_device(device, numbered_rows(2, 5))
     graph, stream = capture(device, lambda: buffer.add_batch(**rows))

@@ -349,7 +349,7 @@ def test_an_integer_that_goes_in_comes_back_the_same(number: int) -> None:
 def test_an_integer_of_more_than_64_bits_is_refused_as_such(number: int, backend: Backend) -> None:
     buffer = backend.buffer(3, (), 4, action_dtype="int64")
     for wide in ({"action": number}, {"reward": number}, {"obs": [0, number, 1]}):
-        with refused(backend, buffer, ColumnValueError, str(number), "64 bits"):
+        with refused(backend, buffer, ColumnValueError, str(number), "unchanged"):
             store(buffer, **({"action": 0} | wide))
 
 
@@ -574,7 +574,7 @@ def test_an_object_array_of_small_integers_is_what_its_integers_are(backend: Bac
     assert backend.numpy(buffer.column("action"))[0] == 3
     with refused(backend, buffer, cpreplay.ColumnValueError, "action", "-128 to 127"):
         buffer.add([1, 2], np.array(300, object), 0, [0, 0], False)
-    with refused(backend, buffer, cpreplay.ColumnValueError, "action", "64 bits"):
+    with refused(backend, buffer, cpreplay.ColumnValueError, "action", str(2**70)):
         buffer.add([1, 2], 2**70, 0, [0, 0], False)
 
 
@@ -592,3 +592,51 @@ def test_batches_of_many_sizes_do_not_pile_up() -> None:
     for size in range(1, 200):
         assert len(buffer.sample(size)) == size
     assert len(buffer._ops._batch_layouts) <= 64
+
+
+def test_the_least_integer_is_stored(backend: Backend) -> None:
+    buffer = backend.buffer(1, (), 4, action_dtype="int64")
+    with np.errstate(all="raise"):
+        buffer.add([0.0], np.int64(-(2**63)), 0, [0.0], False)
+    assert backend.numpy(buffer.column("action"))[0] == -(2**63)
+
+
+def test_integers_that_numpy_would_make_floats_of_stay_integers(backend: Backend) -> None:
+    # NumPy has no integer type for 2**63 and -1 together, and makes both float64.
+    buffer = backend.buffer(2, 2, 4, action_dtype="uint64")
+    buffer.add([0, 1], [2**63, 1], 0, [0, 1], False)
+    assert backend.numpy(buffer.column("action"))[0].tolist() == [2**63, 1]
+    with refused(backend, buffer, cpreplay.ColumnValueError, "obs", str(2**63), "unchanged"):
+        buffer.add([2**63, -1], [0, 1], 0, [0, 1], False)
+    buffer.add([1e20, -1.0], [0, 1], 0, [0, 1], False)  # floats are floats
+    assert backend.numpy(buffer.column("obs"))[1].tolist() == [np.float32(1e20), -1.0]
+
+
+def test_any_byte_but_zero_is_true(backend: Backend) -> None:
+    # A bool array that views other memory may hold bytes other than 0 and 1.
+    buffer = backend.buffer((), (), 8, extra_columns={"flags": (300, "bool")})
+    codes = np.array([0, 1, 2, 255, 128], np.uint8)
+    wide = np.repeat(codes[:, None], 300, axis=1)
+    zeros = np.zeros(5, np.float32)
+    flags, terminated = backend.array(wide).view(bool), backend.array(codes).view(bool)
+    buffer.add_batch(zeros, zeros, zeros, zeros, terminated, flags=flags)
+    buffer.add(0, 0, 0, 0, terminated[3], flags=flags[3])
+    buffer.check()
+    batch = buffer.sample(64)
+    expected = np.array([False, True, True, True, True, True])[backend.numpy(batch.indices)]
+    assert backend.numpy(batch.terminated).tobytes() == expected.tobytes()
+    assert (backend.numpy(batch["flags"]) == expected[:, None]).all()
+
+
+def test_the_callers_code_does_not_run_under_the_lock(backend: Backend) -> None:
+    class Lazy:
+        """A value that looks at the buffer when it is made into an array."""
+
+        def __array__(self, *args: Any, **options: Any) -> np.ndarray:
+            assert not buffer._lock.locked()
+            return np.full(1, len(buffer), np.float32)
+
+    buffer = backend.buffer(1, 1, 4)
+    buffer.add(Lazy(), [0], 0, Lazy(), False)
+    buffer.add(Lazy(), [0], 0, Lazy(), False)
+    assert backend.numpy(buffer.column("obs"))[:2].tolist() == [[0], [1]]

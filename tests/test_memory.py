@@ -1,6 +1,8 @@
 """How much memory there is, and the refusal of buffers that exceed it."""
 
+import gc
 import os
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,10 @@ from hypothesis import strategies as st
 
 import cpreplay
 import cpreplay.replay
+from cpreplay import memory
 from cpreplay.memory import format_bytes, host_memory
 from tests.conftest import Backend
+from tests.strategies import numbered_rows
 
 PHYSICAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -140,5 +144,41 @@ def test_nbytes_is_at_least_the_rows(backend: Backend) -> None:
     for options in ({}, {"obs_store_dtype": "uint8"}):
         buffer = backend.buffer((20, 20), 2, 100, **options)
         stored = sum(column.stored_nbytes for column in buffer.columns)
-        assert 100 * stored <= buffer.nbytes <= 100 * (stored + 100) + 2**20
+        assert 100 * stored <= buffer.nbytes <= 100 * (stored + 100) + 2**21
         assert buffer.stats()["nbytes"] == buffer.nbytes
+
+
+def test_a_buffer_is_freed_when_its_last_reference_goes(backend: Backend) -> None:
+    # Not at some later garbage collection, which a full card would not set off.
+    buffer = backend.buffer((20, 20), 2, 100)
+    buffer.add_batch(**numbered_rows(0, 3, (20, 20)))
+    batch = buffer.sample(4)
+    alive = [weakref.ref(buffer), weakref.ref(buffer._ops)]
+    gc.collect()
+    gc.disable()
+    try:
+        del buffer
+        assert [reference() for reference in alive] == [None, None]
+    finally:
+        gc.enable()
+    assert backend.numpy(batch.reward).min() >= 20  # what was drawn outlives it
+
+
+def test_the_control_groups_around_us_limit_us_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    membership = tmp_path / "cgroup"
+    membership.write_text("4:cpu,memory:/job/step\n3:cpuset:/other\n0::/user/run.scope\n")
+    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
+    files = {
+        "user/memory.max": 3_000_000,
+        "memory/job/step/memory.limit_in_bytes": 5_000_000,
+        "other/memory.max": 1,
+    }
+    for name, limit in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{limit}\n")
+    assert memory.host_memory(memory._own_cgroup_limits(membership)) == 3_000_000
+    (tmp_path / "user/memory.max").write_text("max\n")
+    assert memory.host_memory(memory._own_cgroup_limits(membership)) == 5_000_000
+    assert memory._own_cgroup_limits(tmp_path / "none")[0] == tmp_path / "memory.max"

@@ -12,9 +12,17 @@ PYTHON_TESTS = {
     "cpreplay/policies.py": ("policies", "recent_and_demos", "replay", "steps"),
     "cpreplay/host_ops.py": (*_RING, "batch", "memory", "large"),
     "cpreplay/host_columns.py": ("batch", "replay", "inputs", "memory", "large"),
-    "cpreplay/device_ops.py": ("replay", "batch", *_CARD, "recent_and_demos", "large"),
+    "cpreplay/device_ops.py": ("replay", "batch", *_CARD, "golden", "recent_and_demos", "large"),
     "cpreplay/inputs.py": ("inputs", "replay", "batch"),
-    "cpreplay/replay.py": ("policies", "recent_and_demos", "replay", *_CARD, "batch", "threads"),
+    "cpreplay/replay.py": (
+        "policies",
+        "recent_and_demos",
+        "replay",
+        *_CARD,
+        "batch",
+        "public_api",
+        "threads",
+    ),
     "cpreplay/schema.py": ("schema", "batch", "replay"),
     "cpreplay/batch.py": ("batch", "replay"),
     "cpreplay/steps.py": ("steps",),
@@ -23,6 +31,9 @@ PYTHON_TESTS = {
     "cpreplay/cuda_device.py": ("availability", *_CARD),
     "cpreplay/device_inputs.py": ("device_arrays", "replay", "inputs", *_CARD),
 }
+
+_UPLOADS = "refused at the launch all the same, after an upload to the other card for nothing"
+_READ = "who reads rows has read the control block before, which refuses likewise"
 
 _CONTROL = [
     Mutant('("total", "<i8"),', '("total", "<i4"),'),
@@ -213,14 +224,20 @@ _HOST_OPS = [
         "ring_head(total, demo_count, capacity) - 1, ages",
         "ring_head(total, demo_count, capacity), ages",
     ),
-    Mutant("            ages %= capacity\n", "            ages %= size\n"),
+    Mutant(
+        "            ages %= capacity\n",
+        "            ages %= size\n",
+        equivalent="where size is below capacity no age passes the head",
+    ),
     Mutant("            ages %= capacity\n", ""),
     Mutant("self._rows_of_span(words, size, rows)", "self._rows_of_span(words, capacity, rows)"),
     Mutant(
         "        if ere:\n            self._shrink", "        if False:\n            self._shrink"
     ),
     Mutant(
-        "        if ere:\n            self._shrink", "        if True:\n            self._shrink"
+        "        if ere:\n            self._shrink",
+        "        if True:\n            self._shrink",
+        equivalent="without ERE nobody reads k and eta_power, and configuring starts both anew",
     ),
     Mutant("len(batch)), high - low, rows)", "len(batch)), high - low + 1, rows)"),
     Mutant(
@@ -312,7 +329,9 @@ _HOST_COLUMNS = [
     Mutant("float: (-largest, largest), np.float64", "float: (-np.inf, np.inf), np.float64"),
     Mutant("np.float64: (-largest, largest)", "np.float64: (-np.inf, np.inf)"),
     Mutant(
-        '    if dtype.kind == "b":\n        return {bool', "    if False:\n        return {bool"
+        '    if dtype.kind == "b":\n        return {bool',
+        "    if False:\n        return {bool",
+        equivalent="host_array takes the same values, more slowly",
     ),
     Mutant(
         "block = np.zeros(rows * stride + ALIGNMENT, np.uint8)",
@@ -325,13 +344,17 @@ _HOST_COLUMNS = [
     Mutant("bounds[0] <= value <= bounds[1]", "True"),
     Mutant("(abs(value) >= self._smallest or value == 0)", "True"),
     Mutant(
-        " and first.stored_nbytes == stride and not first.quantized", " and not first.quantized"
+        " and first.stored_nbytes == stride and not first.quantized",
+        " and not first.quantized",
+        equivalent="NumPy cuts the padding off, more slowly",
     ),
     Mutant(
         " and first.stored_nbytes == stride and not first.quantized",
         " and first.stored_nbytes == stride",
     ),
-    Mutant("len(stored) == 1 and first", "first"),
+    Mutant(
+        "len(stored) == 1 and first", "first", equivalent="of several columns none fills the record"
+    ),
     Mutant("self.scratch, offset, stored.view.strides", "self.scratch, 0, stored.view.strides"),
     Mutant("self.scratch, offset, strides", "self.scratch, 0, strides"),
 ]
@@ -347,6 +370,7 @@ _DEVICE_OPS = [
     Mutant(
         "cupy.zeros(capacity if layout.quantizes else 1, _LAST_INVALID)",
         "cupy.empty(capacity, _LAST_INVALID)",
+        open="what lies there is the number of the next write once in 2**64 times",
     ),
     Mutant(
         "self._arrays[place.array].data.ptr + place.offset", "self._arrays[place.array].data.ptr"
@@ -361,8 +385,12 @@ _DEVICE_OPS = [
     Mutant(
         "max(1, min(_MAX_TILE, 64 * 1024 // row_bytes))", "min(_MAX_TILE, 64 * 1024 // row_bytes)"
     ),
-    Mutant("slices = max(1, min(32,", "slices = (min(32,"),
-    Mutant("-(-rows // tile)", "(rows // tile)"),
+    Mutant(
+        "slices = max(1, min(32,",
+        "slices = (min(32,",
+        equivalent="CuPy launches at least one block",
+    ),
+    Mutant("-(-rows // tile)", "(rows // tile)", equivalent="the grid is strided"),
     Mutant(
         "threads = 1 if mask is None else _THREADS",
         "threads = 1",
@@ -377,17 +405,26 @@ _DEVICE_OPS = [
     Mutant("self._gather(batch, by_policy=False)", "self._gather(batch, by_policy=True)"),
     Mutant("np.int64(c_min), np.int64(k_max)", "np.int64(k_max), np.int64(c_min)"),
     Mutant("np.float64(eta)", "np.float64(np.float32(eta))"),
-    Mutant("max(1, min(-(-items // _THREADS), _MAX_BLOCKS))", "max(1, items // _THREADS)"),
+    Mutant(
+        "max(1, min(-(-items // _THREADS), _MAX_BLOCKS))",
+        "max(1, items // _THREADS)",
+        equivalent="the grid is strided",
+    ),
     Mutant(
         "max(1, min(-(-items // _THREADS), _MAX_BLOCKS))",
         "-(-items // _THREADS)",
         open="a draw of more than 2**20 lanes by a larger grid: right, and no faster",
     ),
     Mutant('        self._card.refuse_capture("making a buffer")\n', ""),
-    Mutant("        self._card.check_current()\n        self.store(", "        self.store("),
+    Mutant(
+        "        self._card.check_current()\n        self.store(",
+        "        self.store(",
+        open=_UPLOADS,
+    ),
     Mutant(
         "        self._card.check_current()\n        return self._inputs.batch",
         "        return self._inputs.batch",
+        open=_UPLOADS,
     ),
     Mutant(
         'refuse_capture("allocating a batch (get it from make_batch, and give it as out)")',
@@ -399,7 +436,7 @@ _DEVICE_OPS = [
     ),
     Mutant("batch._plan.card == self._card.number", "True"),
     Mutant("batch._has_plan(_DevicePlan, self._layout) and", "True and"),
-    Mutant('        self._card.refuse_capture("reading rows")\n', ""),
+    Mutant('        self._card.refuse_capture("reading rows")\n', "", equivalent=_READ),
     Mutant('        self._card.refuse_capture("configure_ere")\n', ""),
     Mutant('        self._card.refuse_capture("pin_demo_prefix")\n', ""),
     Mutant('        self._card.refuse_capture("reading the buffer\'s state")\n', ""),
