@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cpreplay.batch import Batch, Plan
 from cpreplay.errors import SampleRangeError
-from cpreplay.inputs import host_array, integer_limits
+from cpreplay.inputs import ANY_ROWS, host_array, integer_limits
 from cpreplay.schema import Column, Layout, Place
 
 ALIGNMENT = 64
@@ -71,6 +71,15 @@ class StoredColumn:
 
     def batch_values(self, value: Any, rows: int) -> NDArray[Any]:
         """Rows of a batch, checked, contiguous, in the stored dtype."""
+        if (
+            type(value) is np.ndarray
+            and value.dtype is self._dtype
+            and value.shape[1:] == self._shape
+            and value.ndim > 0
+            and rows in (ANY_ROWS, len(value))
+            and value.flags.c_contiguous
+        ):
+            return value
         return np.ascontiguousarray(host_array(value, self.column, rows))
 
     def write(self, first: int, values: NDArray[Any]) -> None:
