@@ -1,5 +1,6 @@
 """What `sample` returns: a minibatch, as arrays in the buffer's own memory."""
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -94,16 +95,13 @@ class Batch:
     def _has_plan(self, kind: type["Plan"], layout: Layout) -> bool:
         """Whether a back end can fill this batch: made by its like, and still the same arrays."""
         plan = self._plan
-        return (
-            isinstance(plan, kind)
-            and (plan.layout is layout or plan.layout == layout)
-            and plan.indices is self.indices
-            and all(self._array(name) is array for name, array in plan.columns)
-        )
-
-    def _array(self, name: str) -> Any:
-        """A column's array, None where it was taken away."""
-        return getattr(self, name, None) if name in TRANSITION else self.extra.get(name)
+        if not (isinstance(plan, kind) and (plan.layout is layout or plan.layout == layout)):
+            return False
+        try:
+            mine = (self.obs, self.action, self.reward, self.next_obs, self.terminated)
+        except AttributeError:  # one was deleted
+            return False
+        return all(map(operator.is_, (*mine, self.indices, *self.extra.values()), plan.arrays))
 
     def _names(self) -> tuple[str, ...]:
         weights = () if self.weights is None else ("weights",)
@@ -113,9 +111,9 @@ class Batch:
 class Plan:
     """How a back end fills the arrays of one batch. It keeps them, and is of no use for others."""
 
-    __slots__ = ("columns", "indices", "layout")
+    __slots__ = ("arrays", "layout")
 
     def __init__(self, layout: Layout, arrays: Sequence[Any], indices: Any) -> None:
+        standard = len(TRANSITION)
         self.layout = layout
-        self.columns = tuple(zip(layout.names, arrays, strict=True))
-        self.indices = indices
+        self.arrays = (*arrays[:standard], indices, *arrays[standard:])

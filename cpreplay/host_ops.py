@@ -60,6 +60,7 @@ class HostOps:
         self._total = self._control["total"]
         self._draws = self._control["draws"]
         self._demo_count = self._control["demo_count"]
+        self._ere_enabled = self._control["ere_enabled"]
         self._capacity = capacity
         self._arrays = [aligned_zeros(capacity, stride) for stride in layout.strides]
         self._columns = [
@@ -143,8 +144,7 @@ class HostOps:
         lanes = len(batch)
         total, demo_count, capacity = self._cursor()
         size = ring_size(total, capacity)
-        control = self._control[0]
-        ere = bool(control["ere_enabled"])
+        ere = bool(self._ere_enabled.item())
         words = self._words(self._draws.item(), lanes)
         rows = batch._plan.rows
         if demo_count:
@@ -156,6 +156,7 @@ class HostOps:
             rows += np.uint64(demo_count)
             rows[:from_demos] = demos
         elif ere:
+            control = self._control[0]
             window = ere_window(size, int(control["c_min"]), float(control["eta_power"]))
             self._rows_of_span(words, window, rows)
             ages = batch.indices

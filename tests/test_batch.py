@@ -242,3 +242,10 @@ def test_a_batch_too_large_for_one_record_of_numpys_is_refused_as_such(size: int
             draw(size)
         assert str(size) in str(caught.value)
     assert buffer.stats()["draws"] == 0
+
+
+def test_a_batch_of_exactly_2_gib_is_refused_in_our_own_words() -> None:
+    # 8 + 8 + 3 + 4 + 8 + 1 bytes a lane with its index.
+    buffer = cpreplay.StoreReplay((), 3, 4, obs_dtype="float64", action_dtype="uint8")
+    with pytest.raises(cpreplay.SampleRangeError, match="2,147,483,648 bytes"):
+        buffer.make_batch(2**26)

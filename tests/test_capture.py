@@ -10,6 +10,7 @@ import cpreplay
 from cpreplay.device_ops import DeviceOps
 from tests.conftest import Backend
 from tests.cuda_emulator.fakecupy._simulation import sim
+from tests.refusals import refused
 from tests.strategies import COLUMNS, numbered_rows, stored_numbers
 
 
@@ -299,3 +300,55 @@ def test_only_what_says_so_waits(emulated_device: Backend) -> None:
         buffer.sample_range(4, 0, 17)
         buffer.sample(4)
     assert record.d2h_copies == 0
+
+
+def test_rows_are_copied_in_the_widest_words_that_fit(emulated_device: Backend) -> None:
+    # Observations in arrays of their own, whose rows are multiples of 16, 8, 4, 2 and 1 bytes.
+    device = emulated_device
+    widths = {544: 34, 536: 67, 540: 135, 542: 271, 543: 543}  # bytes of a row: its words
+    accesses = []
+    for width in widths:
+        buffer = device.buffer(width, (), 8, obs_dtype="uint8")
+        frames = device.array(np.zeros((1, width), np.uint8))
+        zeros = device.array(np.zeros(1, np.float32))
+        out = buffer.make_batch(1)
+        device.cupy.cuda.Device().synchronize()
+        with sim.recording() as record:
+            buffer.add_batch(frames, zeros, zeros, frames, device.array([False]))
+            buffer.sample(1, out=out)
+            device.cupy.cuda.Device().synchronize()
+        counts = dict(record.ran)
+        accesses.append((counts["store_rows"], counts["gather_rows"]))
+    for counted in np.diff(accesses, axis=0).T:
+        words = np.diff(list(widths.values()))
+        np.testing.assert_array_equal(counted * words[0], counted[0] * words)
+        assert counted[0] > 0
+
+
+def test_rows_that_only_the_device_has_counted_can_be_drawn(device: Backend) -> None:
+    rows = {name: device.array(column) for name, column in numbered_rows(0, 8).items()}
+    buffer = device.buffer((3,), (2,), 20)
+    buffer.add_batch(**rows, mask=device.array([True] * 8))
+    assert buffer.sample(4).indices is not None  # the host knows of no row yet
+    buffer = device.buffer((3,), (2,), 20)
+    buffer.add_batch(**numbered_rows(0, 1))
+    buffer.add_batch(**rows, mask=device.array([True] * 8))
+    batch = buffer.sample_range(64, 5, 9)  # and here of one
+    assert set(device.numpy(batch.indices).tolist()) == {5, 6, 7, 8}
+    buffer.add_batch(**rows, mask=device.array([True] * 4 + [False] * 4))
+    with refused(device, buffer, cpreplay.SampleRangeError, "rows [5, 14)", "holds 13 of 20"):
+        buffer.sample_range(64, 5, 14)
+
+
+def test_the_head_is_known_after_an_add_that_only_the_device_counts(device: Backend) -> None:
+    buffer = device.buffer((3,), (2,), 20)
+    rows = {name: device.array(column) for name, column in numbered_rows(0, 8).items()}
+    buffer.add_batch(**rows, mask=device.array([True, False] * 4))
+    assert buffer.head == 4
+
+
+def test_an_empty_batch_launches_nothing(emulated_device: Backend) -> None:
+    buffer = emulated_device.buffer((3,), (2,), 5)
+    with sim.recording() as record:
+        buffer.add_batch(**numbered_rows(0, 0))
+    assert record.launch_names == []

@@ -103,7 +103,8 @@ def test_an_array_that_cupy_cannot_take_is_refused(device: Backend) -> None:
         ("bool", "float32", True), ("int16", "float32", True), ("uint8", "int16", True),
         ("int32", "float32", False), ("int64", "float64", False), ("int64", "int32", False),
         ("uint8", "int8", False), ("float32", "int64", False), ("float32", "bool", False),
-        ("complex64", "float32", False),
+        ("complex64", "float32", False), ("complex64", "int64", False), ("uint8", "uint16", True),
+        ("bool", "uint8", True), ("int8", "uint8", False), ("uint8", "bool", False),
     ],
 )  # fmt: skip
 def test_a_device_array_is_cast_only_where_no_value_can_change(
@@ -291,3 +292,12 @@ def test_the_structs_of_the_kernels_are_those_that_python_fills(tmp_path: Path) 
     assert found == [*expected, MAX_COLUMNS, device_ops._MAX_TILE]
     assert sum(dtype.itemsize for dtype in fields.values()) < 4096  # what a launch can carry
     assert re.search(r"columns_t columns, batch_t batch", text)
+
+
+def test_uploaded_columns_are_aligned_whatever_lies_before_them(device: Backend) -> None:
+    # Three bytes of action come before the floats of next_obs, which are quantised one by one.
+    buffer = device.buffer(4, 3, 8, action_dtype="uint8", obs_store_dtype="uint8")
+    obs = np.linspace(0, 1, 4, dtype=np.float32)
+    for number in range(3):
+        buffer.add(obs, [number] * 3, 0, obs[::-1], False)
+    assert device.numpy(buffer.column("next_obs"))[:3].tolist() == [[255, 170, 85, 0]] * 3

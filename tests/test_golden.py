@@ -13,6 +13,7 @@ from cpreplay.control import CONTROL, new_control
 from cpreplay.philox import philox_words, splitmix64
 from tests import golden
 from tests.conftest import Backend
+from tests.golden.reference import draw_rows, seed_with_key
 
 PHILOX = [
     pytest.param(scenario, id=f"{policy}-{scenario['name']}")
@@ -101,3 +102,16 @@ def draw_without_rows(
         ops._rows_of_span(words, hi - lo, out._plan.rows)
         out.indices[...] += lo
     return backend.numpy(out.indices).tolist()
+
+
+@pytest.mark.parametrize(
+    ("key", "row"), [(7758767, 139311884), (28633587, 1567111876), (29949583, 2023808037)]
+)
+def test_a_word_just_below_a_row_is_not_rounded_up_to_it(
+    key: int, row: int, backend: Backend
+) -> None:
+    # Words whose product with the span is so near the next row that a float64 rounds to it.
+    seed = seed_with_key(key)
+    assert draw_rows(seed, 0, 1, 0, 2**31 - 1) == [row]
+    buffer = backend.buffer((), (), 1, seed=0)
+    assert draw_without_rows(buffer._ops, backend, seed, 0, 1, 0, 2**31 - 1, 1) == [row]

@@ -17,6 +17,7 @@ from cpreplay.schema import Column
 from tests.conftest import Backend
 from tests.models import can_be_quantized, dequantize, quantize
 from tests.refusals import fingerprint, refused
+from tests.strategies import numbered_rows, stored_numbers
 
 
 class Shared:
@@ -640,3 +641,25 @@ def test_the_callers_code_does_not_run_under_the_lock(backend: Backend) -> None:
     buffer.add(Lazy(), [0], 0, Lazy(), False)
     buffer.add(Lazy(), [0], 0, Lazy(), False)
     assert backend.numpy(buffer.column("obs"))[:2].tolist() == [[0], [1]]
+
+
+@pytest.mark.parametrize("skipped", [1, 2, 3])
+def test_a_device_array_may_begin_at_any_address(skipped: int, device: Backend) -> None:
+    # 4 float32 of an observation are 16 bytes, but these arrays begin 4, 8 and 12 bytes late
+    # (bytes of flags: 1, 2 and 3 late), so they have to be read in narrower words.
+    buffer = device.buffer((4,), (2,), 8)
+
+    def shifted(column: np.ndarray) -> Any:
+        padded = np.concatenate([np.zeros(skipped, column.dtype), column.ravel()])
+        return device.array(padded)[skipped:].reshape(column.shape)
+
+    rows = numbered_rows(0, 5, (4,))
+    buffer.add_batch(**{name: shifted(column) for name, column in rows.items()})
+    assert stored_numbers(buffer, device.numpy) == [0, 1, 2, 3, 4, None, None, None]
+
+
+def test_numpys_integers_meet_the_limits_of_a_float_column(backend: Backend) -> None:
+    buffer = backend.buffer((), (), 4)
+    buffer.add(0, 0, np.int64(2**24), 0, False)
+    with refused(backend, buffer, cpreplay.ColumnValueError, "reward"):
+        buffer.add(0, 0, np.int64(2**24 + 1), 0, False)

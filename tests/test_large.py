@@ -1,8 +1,9 @@
 """Addresses are 64-bit: buffers of more than 2**32 bytes, in memory that exists where touched."""
 
 import numpy as np
+import pytest
 
-from tests.conftest import Backend
+from tests.conftest import Backend, real_gpu
 
 FRAME = (84, 84, 4)
 CAPACITY = 160_000  # of 28,224 bytes, twice: 9 GB
@@ -63,3 +64,41 @@ def move_head(buffer: object, backend: Backend, row: int) -> None:
     else:
         buffer._ops._total[0] = row
     buffer._total.at_least = row
+
+
+def test_codes_beyond_32_bits_of_bytes_come_back(backend: Backend) -> None:
+    capacity = 300_000  # of 28,224 codes
+    frame = 84 * 84 * 4
+    buffer = backend.buffer((84, 84, 4), (), capacity, obs_store_dtype="uint8", check_memory=False)
+    for number, place in enumerate([2**31 // frame + 1, 2**32 // frame + 1, capacity - 1]):
+        move_head(buffer, backend, place)
+        codes = np.random.default_rng(number).integers(0, 256, (84, 84, 4)).astype(np.float32)
+        values = codes / np.float32(255)
+        buffer.add(values, 0, number, values[::-1], False)
+        batch = buffer.sample_range(2, place, place + 1)
+        for lane in range(2):
+            np.testing.assert_array_equal(backend.numpy(batch.obs)[lane], values)
+            np.testing.assert_array_equal(backend.numpy(batch.next_obs)[lane], values[::-1])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("quantized", [False, True])
+def test_batches_beyond_32_bits_of_bytes_are_stored_and_drawn(quantized: bool) -> None:
+    device = real_gpu()  # the emulated one would copy for minutes
+    if device.cupy.cuda.Device().mem_info[0] < 20 * 10**9:
+        pytest.skip("needs 20 GB on the card")
+    rows, width = 2**8 + 2, 2**22  # of 16 MiB: 4 GiB and 32 MiB
+    options = {"obs_store_dtype": "uint8"} if quantized else {}
+    buffer = device.buffer(width, (), 3, **options)
+    obs = device.cupy.zeros((rows, width), np.float32)
+    newest = np.random.default_rng(0).integers(0, 256, (3, width)).astype(np.float32)
+    newest /= np.float32(255)
+    obs[-3:] = device.array(newest)
+    small = device.cupy.zeros(rows, np.float32)
+    buffer.add_batch(obs, small, small, obs, small > 0)
+    batch = buffer.sample(rows)
+    drawn = device.numpy(batch.indices)
+    for lane in (0, 1, 126, 127, 128, 129, 254, 255, 256, 257):  # on both sides of 2**31 and 2**32
+        expected = newest[(drawn[lane] - rows) % 3]
+        np.testing.assert_array_equal(device.numpy(batch.obs[lane]), expected)
+        np.testing.assert_array_equal(device.numpy(batch.next_obs[lane]), expected)

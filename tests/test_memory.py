@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import cpreplay
 import cpreplay.replay
 from cpreplay import memory
+from cpreplay.control import CONTROL
 from cpreplay.memory import format_bytes, host_memory
 from tests.conftest import Backend
 from tests.strategies import numbered_rows
@@ -182,3 +183,38 @@ def test_the_control_groups_around_us_limit_us_as_well(
     (tmp_path / "user/memory.max").write_text("max\n")
     assert memory.host_memory(memory._own_cgroup_limits(membership)) == 5_000_000
     assert memory._own_cgroup_limits(tmp_path / "none")[0] == tmp_path / "memory.max"
+
+
+def test_the_largest_capacity_is_refused_for_its_memory_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cpreplay.replay, "host_memory", lambda: 2**30)
+    with pytest.raises(cpreplay.MemoryLimitError):
+        cpreplay.StoreReplay((), (), 2**31)
+    with pytest.raises(cpreplay.ConfigurationError, match="2,147,483,648") as refusal:
+        cpreplay.StoreReplay((), (), 2**31 + 1)
+    assert not isinstance(refusal.value, cpreplay.MemoryLimitError)
+
+
+def test_the_count_of_clamped_rows_is_part_of_what_a_card_must_hold(
+    device: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = device.buffer(8, (), 100, obs_store_dtype="uint8")._layout
+    needed = 100 * (layout.row_nbytes + 8)
+    monkeypatch.setattr(cpreplay.replay, "device_memory", lambda cupy: needed)
+    device.buffer(8, (), 100, obs_store_dtype="uint8")
+    monkeypatch.setattr(cpreplay.replay, "device_memory", lambda cupy: needed - 1)
+    with pytest.raises(cpreplay.MemoryLimitError):
+        device.buffer(8, (), 100, obs_store_dtype="uint8")
+
+
+def test_nbytes_of_a_card_counts_rows_control_block_and_scratch(device: Backend) -> None:
+    for options, scratch in (({}, 8), ({"obs_store_dtype": "uint8"}, 8 * 50)):
+        buffer = device.buffer((3,), (2,), 50, **options)
+        assert buffer.nbytes == 50 * buffer._layout.row_nbytes + CONTROL.itemsize + scratch
+
+
+@pytest.mark.parametrize("capacity", [1, 7, 5000])
+def test_storage_begins_on_64_bytes(capacity: int) -> None:
+    buffer = cpreplay.StoreReplay(300, 3, capacity)
+    assert all(array.ctypes.data % 64 == 0 for array in buffer._ops._arrays)

@@ -9,6 +9,7 @@ import cpreplay
 from cpreplay.errors import ConfigurationError, EmptyBufferError, OrderError, SampleRangeError
 from tests.conftest import Backend
 from tests.refusals import refused
+from tests.strategies import numbered_rows
 
 
 def with_rows(backend: Backend, rows: int, capacity: int = 20, **options: Any) -> Any:
@@ -284,3 +285,11 @@ def test_prioritized_draws_are_refused_at_construction(backend: Backend) -> None
     with pytest.raises(ConfigurationError, match="prioritized=True"):
         backend.buffer(3, 2, 8, prioritized=True)
     assert not backend.buffer(3, 2, 8, prioritized=False).prioritized
+
+
+def test_a_range_ends_at_the_capacity_however_many_rows_were_added(backend: Backend) -> None:
+    buffer = backend.buffer((3,), (2,), 5)
+    buffer.add_batch(**numbered_rows(0, 12))
+    assert backend.numpy(buffer.sample_range(9, 4, 5).indices).tolist() == [4] * 9
+    with refused(backend, buffer, cpreplay.SampleRangeError, "rows [0, 6)", "holds 5 of 5"):
+        buffer.sample_range(4, 0, 6)

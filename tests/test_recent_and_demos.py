@@ -5,6 +5,7 @@ import pytest
 
 import cpreplay
 from tests.conftest import Backend
+from tests.models import RingModel
 from tests.strategies import numbered_rows, row, stored_numbers
 
 # Emphasizing recent experience
@@ -177,3 +178,53 @@ def test_the_device_wants_to_know_the_batch_size(device: Backend) -> None:
     on_host.add_batch(**numbered_rows(0, 5))
     on_host.pin_demo_prefix(5)
     assert len(on_host.sample(100)) == 100
+
+
+def test_demonstrations_that_only_the_device_has_counted_can_be_pinned(device: Backend) -> None:
+    rows = {name: device.array(column) for name, column in numbered_rows(0, 8).items()}
+    buffer = device.buffer((3,), (2,), 20)
+    buffer.add_batch(**rows, mask=device.array([True, False] * 4))
+    buffer.pin_demo_prefix(4, batch_size=8)
+    assert buffer.demo_count == 4
+    buffer.check()
+
+
+def test_stats_give_the_head_behind_the_prefix(backend: Backend) -> None:
+    buffer = backend.buffer((3,), (2,), 5)
+    buffer.add_batch(**numbered_rows(0, 2))
+    buffer.pin_demo_prefix(2, batch_size=3)
+    for head in (3, 4, 2, 3, 4, 2):
+        buffer.add_batch(**numbered_rows(0, 1))
+        assert buffer.stats()["head"] == buffer.head == head
+
+
+def test_a_masked_batch_larger_than_the_online_rows_leaves_what_single_adds_would(
+    backend: Backend,
+) -> None:
+    # 4 online rows behind a prefix of 6, and batches of up to the whole capacity.
+    buffer, model = backend.buffer((3,), (2,), 10), RingModel(10)
+    buffer.add_batch(**numbered_rows(0, 6))
+    model.add_batch(range(6))
+    buffer.pin_demo_prefix(6, batch_size=4)
+    model.pin_demo_prefix(6, 4)
+    first = 6
+    for count, left_out in ((9, 3), (10, 4), (5, 2), (8, 0), (7, 7)):
+        kept = np.arange(count) % 7 != left_out
+        buffer.add_batch(**numbered_rows(first, count), mask=backend.array(kept))
+        model.add_batch(range(first, first + count), kept)
+        first += count
+        assert stored_numbers(buffer, backend.numpy) == model.rows()
+        assert buffer.head == model.head
+    buffer.check()
+
+
+def test_configuring_anew_also_starts_the_count_to_k_max(backend: Backend) -> None:
+    buffer = backend.buffer((3,), (2,), 50)
+    buffer.add_batch(**numbered_rows(0, 50))
+    buffer.configure_ere(eta=0.5, k_max=4)
+    for _ in range(3):
+        buffer.sample(2)
+    buffer.configure_ere(eta=0.5, k_max=4)
+    for window in (50, 25, 12, 6, 50):  # a full round of four draws, then the whole ring again
+        rows = backend.numpy(buffer.sample(400).indices)
+        assert rows.min() == 50 - window

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import cpreplay
+from cpreplay import device_ops
+from cpreplay.control import CONTROL
 from tests.conftest import Backend
 from tests.models import RingModel, dequantize, quantize, quantize_clamped
 from tests.strategies import COLUMNS, numbered_rows, row, stored_numbers
@@ -567,3 +569,168 @@ def test_a_buffer_shows_its_shape(backend: Backend) -> None:
     assert [column.name for column in buffer.columns] == list(COLUMNS)
     assert buffer.capacity == 5000
     assert buffer.nbytes >= 5000 * (3 * 4 + 8 + 4 + 3 * 4 + 1)
+
+
+def test_a_grid_smaller_than_its_work_does_all_of_it(
+    device: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Grids have an upper limit; what is beyond it, each block does after its first share.
+    monkeypatch.setattr(device_ops, "_MAX_BLOCKS", 2)
+    buffer, whole = (device.buffer((3,), (2,), 500, seed=4) for _ in range(2))
+    rows = numbered_rows(0, 700)
+    kept = np.arange(700) % 5 > 0
+    buffer.add_batch(**rows)
+    buffer.add_batch(**rows, mask=device.array(kept))
+    drawn = [buffer.sample(900), buffer.sample_range(900, 3, 400)]
+    expected = [*rows["obs"][:, 0], *rows["obs"][kept, 0]]
+    monkeypatch.undo()
+    whole.add_batch(**rows)
+    whole.add_batch(**rows, mask=device.array(kept))
+    slots = expected[-500:]
+    first = len(expected) % 500
+    assert stored_numbers(buffer, device.numpy) == slots[500 - first :] + slots[: 500 - first]
+    for batch, twin in zip(
+        drawn, [whole.sample(900), whole.sample_range(900, 3, 400)], strict=True
+    ):
+        for name in (*COLUMNS, "indices"):
+            np.testing.assert_array_equal(device.numpy(batch[name]), device.numpy(twin[name]))
+
+
+def test_invalid_rows_are_counted_anew_when_their_slots_are_written_again(device: Backend) -> None:
+    buffer = device.buffer(2, (), 3, obs_store_dtype="uint8")
+    bad = np.full(2, 2.0, np.float32)
+    for count in range(1, 8):  # twice around the ring
+        buffer.add(bad, 0, 0, bad, False)
+        assert buffer.stats()["invalid_rows"] == count
+    batch = np.full((2, 2), 2.0, np.float32)
+    for count in (9, 11, 13):
+        buffer.add_batch(batch, [0, 0], [0, 0], batch, [False, False])
+        assert buffer.stats()["invalid_rows"] == count
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "invariant"),
+    [
+        ("total", 2, "total is (at least )?what the host counted"),
+        ("capacity", 6, "capacity is what was asked for"),
+        ("demo_count", 1, "demo_count is as pinned"),
+        ("ere_enabled", 1, "ERE is as configured"),
+        ("k", 1, "k is below k_max"),
+        ("k", -1, "k is below k_max"),
+    ],
+)
+def test_check_finds_a_control_block_that_someone_wrote_over(
+    field: str, value: int, invariant: str, backend: Backend
+) -> None:
+    buffer = backend.buffer((3,), (2,), 5)
+    buffer.add_batch(**numbered_rows(0, 3))
+    buffer.check()
+    control = buffer._ops._control
+    fields = control.get().view(CONTROL) if backend.is_device else control
+    fields[field] = value
+    if backend.is_device:
+        control.set(fields.view(np.uint8))
+    with pytest.raises(cpreplay.InvariantError, match=invariant):
+        buffer.check()
+
+
+def test_check_finds_more_rows_than_the_host_counted(device: Backend) -> None:
+    # A host buffer is asked and never counted, so there is nothing to compare.
+    buffer = device.buffer((3,), (2,), 5)
+    buffer.add_batch(**numbered_rows(0, 3))
+    fields = buffer._ops._control.get().view(CONTROL)
+    fields["total"] = 4
+    buffer._ops._control.set(fields.view(np.uint8))
+    with pytest.raises(cpreplay.InvariantError, match="total is what the host counted"):
+        buffer.check()
+
+
+def test_check_finds_fewer_rows_than_the_host_counted(device: Backend) -> None:
+    buffer = device.buffer((3,), (2,), 5)
+    rows = {name: device.array(column) for name, column in numbered_rows(0, 3).items()}
+    buffer.add_batch(**rows)
+    buffer.add_batch(**rows, mask=device.array([True, False, False]))
+    buffer.check()
+    fields = buffer._ops._control.get().view(CONTROL)
+    fields["total"] = 2
+    buffer._ops._control.set(fields.view(np.uint8))
+    with pytest.raises(cpreplay.InvariantError, match="at least what the host counted"):
+        buffer.check()
+
+
+@pytest.mark.parametrize("width", [1, 700])  # packed in the record, and an array of its own
+def test_quantised_rows_go_where_others_do(width: int, backend: Backend) -> None:
+    # Batches that wrap, exceed the ring and are masked, as rows of codes k / 255.
+    buffer, model = backend.buffer(width, (), 5, obs_store_dtype="uint8"), RingModel(5)
+    first = 1
+    for count, mask in ((3, None), (4, None), (12, None), (9, "half"), (16, "half"), (2, "none")):
+        codes = np.arange(first, first + count)
+        kept = codes % 2 == 0 if mask == "half" else np.full(count, mask is None)
+        obs = (codes[:, None] / 255 + np.zeros(width)).astype(np.float32)
+        zeros = np.zeros(count, np.float32)
+        given = None if mask is None else backend.array(kept)
+        buffer.add_batch(obs, zeros, codes, obs[::-1], zeros > 0, mask=given)
+        model.add_batch(list(zip(codes.tolist(), codes[::-1].tolist(), strict=True)), kept)
+        first += count
+        held = model.rows()[: model.size]
+        obs, next_obs = (backend.numpy(buffer.column(name)) for name in ("obs", "next_obs"))
+        assert obs[: model.size].tolist() == [[now] * width for now, _ in held]
+        assert next_obs[: model.size].tolist() == [[then] * width for _, then in held]
+    assert buffer.stats()["invalid_rows"] == 0
+    buffer.check()
+
+
+@pytest.mark.parametrize(
+    ("row", "invariant"), [(4400, "booleans are 0 or 1"), (4600, "rows never written are 0")]
+)
+def test_check_looks_at_every_row(row: int, invariant: str, backend: Backend) -> None:
+    buffer = backend.buffer((), (), 9000)  # more rows than are checked at a time
+    numbers = np.zeros(4500, np.float32)
+    buffer.add_batch(numbers, numbers, numbers, numbers, numbers > 0)
+    buffer.check()
+    place = buffer._layout.places[4]
+    at = place.offset + row * place.stride
+    if backend.is_device:
+        storage = buffer._ops._arrays[place.array].ravel()
+        storage[at : at + 1] = backend.array([7], np.uint8)
+    else:
+        buffer._ops._arrays[place.array].view(np.uint8)[at] = 7
+    with pytest.raises(cpreplay.InvariantError, match=f"terminated: {invariant}"):
+        buffer.check()
+
+
+def test_extra_columns_go_by_name_and_not_by_place(backend: Backend) -> None:
+    buffer = backend.buffer((3,), (2,), 5, extra_columns={"first": (), "second": "int64"})
+    buffer.add(np.zeros(3), np.zeros(2), 0, np.zeros(3), False, second=2, first=0.5)
+    rows = numbered_rows(0, 2)
+    buffer.add_batch(**rows, second=np.array([3, 4]), first=np.array([1.5, 2.5], np.float32))
+    assert backend.numpy(buffer.column("first"))[:3].tolist() == [0.5, 1.5, 2.5]
+    assert backend.numpy(buffer.column("second"))[:3].tolist() == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("value", "counted"),
+    [
+        (0.0, 0), (-0.0, 0), (1e-30, 0), (0.5, 0), (1.0, 0),
+        (-1e-30, 1), (np.nextafter(np.float32(1), np.float32(2)), 1),
+        (np.nan, 1), (np.inf, 1), (-np.inf, 1),
+    ],
+)  # fmt: skip
+def test_the_device_counts_exactly_what_is_outside_zero_to_one(
+    value: float, counted: int, device: Backend
+) -> None:
+    buffer = device.buffer(3, (), 4, obs_store_dtype="uint8")
+    obs = np.array([0.5, value, 0.5], np.float32)
+    buffer.add(obs, 0, 0, np.full(3, 0.5, np.float32), False)
+    assert buffer.stats()["invalid_rows"] == counted
+
+
+def test_a_wide_row_that_is_no_multiple_of_16_bytes_comes_back(backend: Backend) -> None:
+    frames = np.random.default_rng(0).integers(0, 256, (4, 300), np.uint8)
+    buffer = backend.buffer(300, (), 4, obs_dtype="uint8")
+    zeros = np.zeros(4, np.float32)
+    buffer.add_batch(frames, zeros, zeros, frames[::-1], zeros > 0)
+    batch = buffer.sample(9)
+    rows = backend.numpy(batch.indices)
+    np.testing.assert_array_equal(backend.numpy(batch.obs), frames[rows])
+    np.testing.assert_array_equal(backend.numpy(batch.next_obs), frames[::-1][rows])
