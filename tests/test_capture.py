@@ -352,3 +352,23 @@ def test_an_empty_batch_launches_nothing(emulated_device: Backend) -> None:
     with sim.recording() as record:
         buffer.add_batch(**numbered_rows(0, 0))
     assert record.launch_names == []
+
+
+def test_the_cost_of_a_call_does_not_grow_with_the_capacity(emulated_device: Backend) -> None:
+    def accesses(capacity: int) -> list[tuple[str, int]]:
+        buffer = emulated_device.buffer((3,), (2,), capacity, seed=0)
+        rows = on_device(emulated_device, numbered_rows(0, 1000))
+        out = buffer.make_batch(64)
+        with sim.recording() as record:
+            buffer.add_batch(**rows)
+            buffer.sample(64, out=out)
+            buffer.sample_range(64, 0, 1000, out=out)
+            emulated_device.cupy.cuda.Device().synchronize()
+        return record.ran
+
+    few, many = accesses(10**4), accesses(10**6)
+    assert [kernel for kernel, _ in few] == [
+        "store_rows", "move_cursor", "draw_rows", "gather_rows", "draw_range", "gather_rows",
+    ]  # fmt: skip
+    assert all(count > 0 for _, count in few)
+    assert many == few
