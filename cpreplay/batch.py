@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from cpreplay.schema import TRANSITION, Layout
 
@@ -66,6 +66,9 @@ class Batch:
     def __contains__(self, name: object) -> bool:
         """Whether there is a column of that name."""
         return name in self._names()
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError("a Batch does not unpack; take its columns by name, as in batch.obs")
 
     def __repr__(self) -> str:
         return f"Batch of {len(self)}: {', '.join(self._names())}"

@@ -6,6 +6,7 @@ the rounding of one float type to another, is refused. The caller's memory is re
 changed.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -65,18 +66,36 @@ def host_array(value: Any, column: Column, rows: int | None) -> NDArray[Any]:
 def check_shape(shape: tuple[int, ...], column: Column, rows: int | None) -> None:
     """Raise `ShapeError` unless ``shape`` is that of ``rows`` rows, as in `host_array`."""
     if rows is None:
-        wanted: tuple[Any, ...] = column.shape
-    elif rows == ANY_ROWS:
-        wanted = (shape[0] if shape else "N", *column.shape)
+        fits = shape == column.shape
+        sizes: tuple[Any, ...] = column.shape
     else:
-        wanted = (rows, *column.shape)
-    if shape != wanted:
-        sizes = ", ".join(map(str, wanted)) + ("," if len(wanted) == 1 else "")
-        raise ShapeError(f"{column.name}: got an array of shape {shape}, and ({sizes}) is wanted")
+        fits = len(shape) > 0 and shape[1:] == column.shape and rows in (ANY_ROWS, shape[0])
+        sizes = ("N" if rows == ANY_ROWS else rows, *column.shape)
+    if not fits:
+        wanted = ", ".join(map(str, sizes)) + ("," if len(sizes) == 1 else "")
+        raise ShapeError(
+            f"{column.name}: got an array of shape {shape}, and ({wanted}) is wanted"
+            + _shape_hint(shape, column, rows)
+        )
 
 
-def refuse_dtype(dtype: Any, column: Column) -> DTypeError:
+def _shape_hint(shape: tuple[int, ...], column: Column, rows: int | None) -> str:
+    """What to do about a wrong shape, where that can be guessed."""
+    if rows is not None and shape == column.shape:
+        return "; for one transition call add"
+    if rows is None and shape and shape[1:] == column.shape:
+        return "; for several transitions call add_batch"
+    if math.prod(shape) == column.elements * (rows or 1):
+        return "; reshape it first"
+    return ""
+
+
+def refuse_dtype(dtype: np.dtype[Any], column: Column) -> DTypeError:
     """The error for a dtype that does not go into a column."""
+    if column.dtype.kind == "b":
+        return DTypeError(
+            f"{column.name}: {dtype} was given, and bool is wanted; compare first, as in x != 0"
+        )
     return DTypeError(
         f"{column.name}: {dtype} does not go into a column of {column.dtype} without changing "
         "values; cast it first"

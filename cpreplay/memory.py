@@ -78,8 +78,8 @@ def refuse_too_large(row_nbytes: int, capacity: int, memory: int | None, where: 
     if memory is not None and needed > memory:
         raise MemoryLimitError(
             f"capacity={capacity:,} needs {format_bytes(needed)} for rows of {row_nbytes:,} bytes, "
-            f"and {where} has {format_bytes(memory)}; lower the capacity, store uint8, or override "
-            "with check_memory=False"
+            f"and {where} has {format_bytes(memory)}; lower the capacity, store smaller dtypes, or "
+            "override with check_memory=False"
         )
 
 

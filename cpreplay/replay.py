@@ -353,7 +353,7 @@ class _Replay:
         ColumnNameError
             There is no column of that name.
         """
-        names = [column.name for column in self._layout.columns]
+        names = self._layout.names
         if name not in names:
             raise ColumnNameError(f"column {name!r}: this buffer has {', '.join(names)}")
         return self._ops.column(names.index(name))
@@ -479,10 +479,16 @@ class _Replay:
         """One value per column, in the columns' order."""
         if not extra and not self._extra_names:
             return obs, action, reward, next_obs, terminated
-        if extra.keys() != set(self._extra_names):
+        missing = [name for name in self._extra_names if name not in extra]
+        unknown = [name for name in extra if name not in self._extra_names]
+        if missing:
             raise ColumnNameError(
-                f"extra columns {sorted(extra)} were given, and the buffer has "
-                f"{sorted(self._extra_names)}; give each of those and no other"
+                f"extra column {missing[0]!r} is missing: give {missing[0]}=... in this call"
+            )
+        if unknown:
+            raise ColumnNameError(
+                f"{unknown[0]!r} is no column of this buffer, whose extra columns are "
+                f"{list(self._extra_names)}; declare it with extra_columns when you make the buffer"
             )
         return (
             obs, action, reward, next_obs, terminated,

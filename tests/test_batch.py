@@ -249,3 +249,11 @@ def test_a_batch_of_exactly_2_gib_is_refused_in_our_own_words() -> None:
     buffer = cpreplay.StoreReplay((), 3, 4, obs_dtype="float64", action_dtype="uint8")
     with pytest.raises(cpreplay.SampleRangeError, match="2,147,483,648 bytes"):
         buffer.make_batch(2**26)
+
+
+def test_a_batch_does_not_unpack_but_knows_its_names(backend: Backend) -> None:
+    batch = filled(backend).sample(4)
+    assert "obs" in batch
+    assert "done" not in batch
+    with pytest.raises(TypeError, match="does not unpack; take its columns by name"):
+        obs, action, reward, next_obs, terminated = batch

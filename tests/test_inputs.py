@@ -273,9 +273,9 @@ def test_a_float_does_not_go_into_an_integer_column(value: Any, backend: Backend
 @pytest.mark.parametrize("value", [1.0, np.float32(0), np.array(0.0)])
 def test_a_float_is_no_flag(value: Any, backend: Backend) -> None:
     buffer = backend.buffer(3, 2, 4)
-    with refused(backend, buffer, DTypeError, "terminated", "a column of bool"):
+    with refused(backend, buffer, DTypeError, "terminated", "bool is wanted"):
         store(buffer, terminated=value)
-    with refused(backend, buffer, DTypeError, "mask", "a column of bool"):
+    with refused(backend, buffer, DTypeError, "mask", "bool is wanted"):
         store_batch(buffer, 1, mask=[float(value)])
 
 
@@ -663,3 +663,18 @@ def test_numpys_integers_meet_the_limits_of_a_float_column(backend: Backend) -> 
     buffer.add(0, 0, np.int64(2**24), 0, False)
     with refused(backend, buffer, cpreplay.ColumnValueError, "reward"):
         buffer.add(0, 0, np.int64(2**24 + 1), 0, False)
+
+
+def test_a_wrong_shape_is_told_what_to_do(backend: Backend) -> None:
+    buffer = backend.buffer(3, 1, 4)
+    row = {"obs": [0, 0, 0], "action": [0], "reward": 0, "next_obs": [0, 0, 0], "terminated": False}
+    batch = {name: [value] * 5 for name, value in row.items()}
+    hints = [
+        (buffer.add_batch, {**batch, "obs": [0, 0, 0]}, "(3,), and (N, 3)", "call add"),
+        (buffer.add, {**row, "obs": [[0, 0, 0]] * 8}, "(8, 3), and (3,)", "call add_batch"),
+        (buffer.add_batch, {**batch, "action": [0] * 5}, "(5,), and (5, 1)", "reshape it"),
+        (buffer.add_batch, {**batch, "reward": [[0]] * 5}, "(5, 1), and (5,)", "reshape it"),
+    ]
+    for call, values, shapes, advice in hints:
+        with refused(backend, buffer, cpreplay.ShapeError, shapes, advice):
+            call(**values)

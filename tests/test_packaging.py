@@ -86,7 +86,8 @@ def sdist(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sdist")
     archive = build("build_sdist", copy_project(folder / "project"), folder / "dist")
     with tarfile.open(archive) as tar:
-        tar.extractall(folder / "unpacked", filter="data")
+        safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # from 3.11.4 on
+        tar.extractall(folder / "unpacked", **safely)
     (unpacked,) = (folder / "unpacked").iterdir()
     return unpacked
 

@@ -18,7 +18,6 @@ KERNEL_TESTS = {
 }
 
 _ONE_THREAD = "the host launches this kernel with one thread of one block"
-_SLOWER = "the same bytes are copied, in narrower words"
 _LARGE_BATCH = "a batch of more than 2**31 bytes, which the emulator would copy for minutes"
 
 _COMMON = [
@@ -170,9 +169,9 @@ _DRAWS = [
     Mutant("if (c->demo_count > 0) {", "if (c->demo_count >= 0) {"),
     Mutant("const i64 online = size - c->demo_count;", "const i64 online = size;"),
     Mutant("const i64 online = size - c->demo_count;", "const i64 online = ring_rows(c);"),
-    Mutant("lane < batch / 2", "lane <= batch / 2"),
-    Mutant("lane < batch / 2", "lane < (batch + 1) / 2"),
-    Mutant("lane < batch / 2", "lane % 2 == 0"),
+    Mutant("lane < lanes / 2", "lane <= lanes / 2"),
+    Mutant("lane < lanes / 2", "lane < (lanes + 1) / 2"),
+    Mutant("lane < lanes / 2", "lane % 2 == 0"),
     Mutant(" || online == 0)", ")"),
     Mutant(" || online == 0)", " || online <= 1)"),
     Mutant("return row_of_span(word, c->demo_count);", "return row_of_span(word, size);"),
@@ -186,32 +185,35 @@ _DRAWS = [
     Mutant("if (c->ere_enabled) {", "if (false) {"),
     Mutant("row_of_span(word, ere_window(c))", "row_of_span(word, size)"),
     Mutant("row_of_span(word, ere_window(c))", "row_of_span(word, c->c_min)"),
-    Mutant("c->capacity - 1 - age", "c->capacity - age"),
+    Mutant("ring_row(c, -1 - age)", "ring_row(c, -age)"),
+    Mutant("ring_row(c, -1 - age)", "ring_row(c, -2 - age)"),
+    Mutant("ring_row(c, -1 - age)", "ring_row(c, -1)"),
+    Mutant("ring_row(c, -1 - age)", "ring_row(c, age)"),
+    Mutant("ring_row(c, -1 - age)", "size - 1 - age"),
     Mutant(
-        "c->capacity - 1 - age",
-        "-1 - age",
-        equivalent="age < size <= total, so nothing is negative",
+        "ring_row(c, -1 - age)",
+        "ring_row(c, c->capacity - 1 - age)",
+        equivalent="without a prefix the ring is the capacity, and a whole turn changes nothing",
     ),
-    Mutant("c->capacity - 1 - age", "size - 1 - age"),
     Mutant(
         "    return row_of_span(word, size);\n}", "    return row_of_span(word, c->capacity);\n}"
     ),
     Mutant("    return row_of_span(word, size);\n}", "    return row_of_span(word, size - 1);\n}"),
     # The two kernels
     Mutant(
-        "lane < batch; lane += grid_step())\n        indices",
-        "lane <= batch; lane += grid_step())\n        indices",
+        "lane < lanes; lane += grid_step())\n        indices",
+        "lane <= lanes; lane += grid_step())\n        indices",
     ),
     Mutant(
-        "lane < batch; lane += grid_step())\n        indices",
-        "lane < batch; lane = batch)\n        indices",
+        "lane < lanes; lane += grid_step())\n        indices",
+        "lane < lanes; lane = lanes)\n        indices",
     ),
     Mutant(
-        "indices[lane] = draw_row(control, lane, batch);",
-        "indices[batch - 1 - lane] = draw_row(control, lane, batch);",
+        "indices[lane] = draw_row(control, lane, lanes);",
+        "indices[lanes - 1 - lane] = draw_row(control, lane, lanes);",
     ),
-    Mutant("lane < batch; lane += grid_step()) {", "lane <= batch; lane += grid_step()) {"),
-    Mutant("lane < batch; lane += grid_step()) {", "lane < batch; lane = batch) {"),
+    Mutant("lane < lanes; lane += grid_step()) {", "lane <= lanes; lane += grid_step()) {"),
+    Mutant("lane < lanes; lane += grid_step()) {", "lane < lanes; lane = lanes) {"),
     Mutant(
         "philox_word(control->key, control->draws, lane, PURPOSE_ROWS)",
         "philox_word(control->key, 0, lane, PURPOSE_ROWS)",
@@ -328,19 +330,18 @@ _COPIES = [
         "    i64 elements;\n    i64 stride;\n",
     ),
     Mutant(
-        "    i64 bytes;      // of one row in a batch\n"
-        "    i64 quantized;  // float32 in a batch, uint8 codes in the ring\n",
-        "    i64 quantized;\n    i64 bytes;\n",
+        "    i64 bytes;      // of one row in a batch\n    i64 codec;\n",
+        "    i64 codec;\n    i64 bytes;\n",
     ),
     Mutant("#define MAX_COLUMNS 32", "#define MAX_COLUMNS 31"),
     Mutant("#define MAX_TILE 32", "#define MAX_TILE 16"),
     Mutant("#define MAX_TILE 32", "#define MAX_TILE 31"),
     # The widest word
-    Mutant("    bits |= 16;\n", "    bits |= 8;\n", equivalent=_SLOWER),
-    Mutant("    bits |= 16;\n", "    bits |= 32;\n", equivalent=_SLOWER),
-    Mutant("bits & (~bits + 1)", "bits & ~bits", equivalent=_SLOWER),
+    Mutant("    bits |= 16;\n", "    bits |= 8;\n"),
+    Mutant("    bits |= 16;\n", "    bits |= 32;\n"),
+    Mutant("bits & (~bits + 1)", "bits & ~bits"),
     Mutant("bits & (~bits + 1)", "16"),
-    Mutant("bits & (~bits + 1)", "bits", equivalent=_SLOWER),
+    Mutant("bits & (~bits + 1)", "bits"),
     Mutant("(u64)c.base | (u64)c.stride", "(u64)c.stride"),
     Mutant(
         "(u64)c.base | (u64)c.stride",
@@ -352,11 +353,10 @@ _COPIES = [
     Mutant(
         "case 16: copy_words<uint4, to_ring>",
         "case 16: copy_words<u64, to_ring>",
-        equivalent=_SLOWER,
     ),
-    Mutant(
-        "case 8: copy_words<u64, to_ring>", "case 8: copy_words<u32, to_ring>", equivalent=_SLOWER
-    ),
+    Mutant("case 8: copy_words<u64, to_ring>", "case 8: copy_words<u32, to_ring>"),
+    Mutant("case 4: copy_words<u32, to_ring>", "case 4: copy_words<unsigned short, to_ring>"),
+    Mutant("case 2: copy_words<unsigned short, to_ring>", "case 2: copy_words<u8, to_ring>"),
     Mutant("case 8: copy_words<u64, to_ring>", "case 8: copy_words<uint4, to_ring>"),
     Mutant("case 4: copy_words<u32, to_ring>", "case 4: copy_words<u64, to_ring>"),
     Mutant("case 2: copy_words<unsigned short, to_ring>", "case 2: copy_words<u32, to_ring>"),
@@ -364,7 +364,6 @@ _COPIES = [
     Mutant(
         "case 16: copy_words<uint4, to_ring>(c, batch, slots, share); break;",
         "case 16: copy_words<uint4, to_ring>(c, batch, slots, share);",
-        equivalent="the same bytes are copied once more",
     ),
     # Copying
     Mutant("c.bytes / (i64)sizeof(word_t)", "c.bytes / (i64)sizeof(word_t) - 1"),
@@ -383,8 +382,11 @@ _COPIES = [
         equivalent="every word is copied by another thread, and still by one",
     ),
     Mutant("i = t / words, w = t - i * words", "i = t / words, w = t"),
-    Mutant("if (slots[i] < 0) continue;", "if (slots[i] <= 0) continue;"),
-    Mutant("if (slots[i] < 0) continue;", ""),
+    Mutant(
+        "if (slots[i] < 0) continue;\n        word_t",
+        "if (slots[i] <= 0) continue;\n        word_t",
+    ),
+    Mutant("if (slots[i] < 0) continue;\n        word_t", "word_t"),
     Mutant("c.base + slots[i] * c.stride", "c.base + (i32)(slots[i] * c.stride)"),
     Mutant("c.base + slots[i] * c.stride", "c.base + (u32)(slots[i] * c.stride)"),
     Mutant("c.base + slots[i] * c.stride", "c.base + slots[i] * c.bytes"),
@@ -487,35 +489,38 @@ _TILES = [
         "stored ? (control->total + rank) % control->capacity : -1",
     ),
     Mutant("stored ? ring_row(control, rank) : -1", "stored ? ring_row(control, rank) : 0"),
-    Mutant("tile->number[i] = control->total + rank;", "tile->number[i] = rank;"),
-    Mutant(
-        "tile->number[i] = control->total + rank;",
-        "tile->number[i] = control->total;",
-        equivalent="a batch writes a slot at most once, and total grows with every batch that "
-        "writes one: what is compared is still another number for each write of it",
-    ),
-    Mutant("tile->number[i] = control->total + rank;", "tile->number[i] = tile->slot[i];"),
 ]
 
+_LOOP = (
+    "for (i64 t = share.start; t < share.rows * c.elements; t += share.step) {\n"
+    "        const i64 i = t / c.elements, e = t - i * c.elements;\n"
+)
+_STORE_CODES = "u64* last_invalid, control_t* control) {\n    " + _LOOP
+_STORE_BOOLEANS = "const i64* slots, share_t share) {\n    " + _LOOP + "        if"
+_GATHER_CODES = _LOOP + "        ((float*)"
+
+
+def _looping(text: str) -> list[Mutant]:
+    """Too few elements, too many, and those of a thread's first share alone."""
+    end = "t < share.rows * c.elements"
+    return [
+        Mutant(text, text.replace(end, f"{end} - 1")),
+        Mutant(text, text.replace(end, "t <= share.rows * c.elements")),
+        Mutant(text, text.replace("t += share.step", "t = share.rows * c.elements")),
+        Mutant(text, text.replace("e = t - i * c.elements", "e = t")),
+    ]
+
+
 _CODES = [
+    *_looping(_STORE_CODES),
     Mutant(
-        "t < share.rows * c.elements; t += share.step) {\n"
-        "        const i64 i = t / c.elements, e = t - i * c.elements;\n"
-        "        if",
-        "t < share.rows * c.elements - 1; t += share.step) {\n"
-        "        const i64 i = t / c.elements, e = t - i * c.elements;\n"
-        "        if",
+        "if (slots[i] < 0) continue;\n        const float x",
+        "const float x",
     ),
     Mutant(
-        "t < share.rows * c.elements; t += share.step) {\n"
-        "        const i64 i = t / c.elements, e = t - i * c.elements;\n"
-        "        if",
-        "t <= share.rows * c.elements; t += share.step) {\n"
-        "        const i64 i = t / c.elements, e = t - i * c.elements;\n"
-        "        if",
+        "if (slots[i] < 0) continue;\n        const float x",
+        "if (slots[i] <= 0) continue;\n        const float x",
     ),
-    Mutant("if (tile->slot[i] < 0) continue;", ""),
-    Mutant("if (tile->slot[i] < 0) continue;", "if (tile->slot[i] <= 0) continue;"),
     Mutant(
         "(const float*)(batch + (share.row0 + i) * c.bytes))[e]",
         "(const float*)(batch + i * c.bytes))[e]",
@@ -530,43 +535,56 @@ _CODES = [
         open=_LARGE_BATCH,
     ),
     Mutant(
-        "c.base[tile->slot[i] * c.stride + e] = quantize(x);",
-        "c.base[(i32)(tile->slot[i] * c.stride + e)] = quantize(x);",
+        "c.base[slots[i] * c.stride + e] = quantize(x);",
+        "c.base[(i32)(slots[i] * c.stride + e)] = quantize(x);",
     ),
     Mutant(
-        "c.base[tile->slot[i] * c.stride + e] = quantize(x);",
-        "c.base[tile->slot[i] * c.elements + e] = quantize(x);",
+        "c.base[slots[i] * c.stride + e] = quantize(x);",
+        "c.base[slots[i] * c.elements + e] = quantize(x);",
     ),
     Mutant(
-        "c.base[tile->slot[i] * c.stride + e] = quantize(x);",
-        "c.base[tile->slot[i] * c.stride] = quantize(x);",
+        "c.base[slots[i] * c.stride + e] = quantize(x);",
+        "c.base[slots[i] * c.stride] = quantize(x);",
     ),
     Mutant("        if (is_quantizable(x)) continue;\n", ""),
     Mutant("if (is_quantizable(x)) continue;", "if (!is_quantizable(x)) continue;"),
-    Mutant("(u64)tile->number[i] + 1", "(u64)tile->number[i]"),
-    Mutant("(u64)tile->number[i] + 1", "(u64)tile->slot[i] + 1"),
-    Mutant("(u64)tile->number[i] + 1", "1"),
-    Mutant("atomicExch(&last_invalid[tile->slot[i]], write) != write", "true"),
+    Mutant("(u64)control->total + 1", "(u64)control->total"),
+    Mutant("(u64)control->total + 1", "1"),
+    Mutant("(u64)control->total + 1", "(u64)slots[i] + 1"),
+    Mutant("(u64)control->total + 1", "(u64)control->invalid_rows + 1"),
     Mutant(
-        "atomicExch(&last_invalid[tile->slot[i]], write) != write",
-        "atomicExch(&last_invalid[tile->slot[i]], write) == write",
+        "(u64)control->total + 1",
+        "(u64)control->total + 2",
+        equivalent="another number, and still one of each launch that is not 0",
+    ),
+    Mutant("atomicExch(&last_invalid[slots[i]], launch) != launch", "true"),
+    Mutant(
+        "atomicExch(&last_invalid[slots[i]], launch) != launch",
+        "atomicExch(&last_invalid[slots[i]], launch) == launch",
     ),
     Mutant(
-        "atomicExch(&last_invalid[tile->slot[i]], write) != write",
-        "atomicExch(&last_invalid[0], write) != write",
+        "atomicExch(&last_invalid[slots[i]], launch) != launch",
+        "atomicExch(&last_invalid[0], launch) != launch",
     ),
     Mutant(
-        "atomicExch(&last_invalid[tile->slot[i]], write) != write",
-        "atomicExch(&last_invalid[tile->slot[i]], write) == 0",
+        "atomicExch(&last_invalid[slots[i]], launch) != launch",
+        "atomicExch(&last_invalid[i], launch) != launch",
     ),
     Mutant(
-        "        if (atomicExch(&last_invalid[tile->slot[i]], write) != write)\n",
-        "        const u64 last = last_invalid[tile->slot[i]];\n"
-        "        last_invalid[tile->slot[i]] = write;\n"
-        "        if (last != write)\n",
+        "atomicExch(&last_invalid[slots[i]], launch) != launch",
+        "atomicExch(&last_invalid[slots[i]], launch) == 0",
     ),
-    Mutant("atomicAdd((u64*)invalid_rows, (u64)1);", "*invalid_rows += 1;"),
-    Mutant("atomicAdd((u64*)invalid_rows, (u64)1);", "atomicAdd((u64*)invalid_rows, (u64)2);"),
+    Mutant(
+        "        if (atomicExch(&last_invalid[slots[i]], launch) != launch)\n",
+        "        const u64 last = last_invalid[slots[i]];\n"
+        "        last_invalid[slots[i]] = launch;\n"
+        "        if (last != launch)\n",
+    ),
+    Mutant("atomicAdd((u64*)&control->invalid_rows, (u64)1);", "control->invalid_rows += 1;"),
+    Mutant(
+        "atomicAdd((u64*)&control->invalid_rows, (u64)1);",
+        "atomicAdd((u64*)&control->invalid_rows, (u64)2);",
+    ),
     Mutant(
         "((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[i] * c.stride + e]);",
         "((float*)(batch + i * c.bytes))[e] = dequantize(c.base[(i32)(slots[i] * c.stride + e)]);",
@@ -587,6 +605,58 @@ _CODES = [
     Mutant(
         "((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[i] * c.stride + e]);",
         "((float*)(batch + i * c.bytes))[e] = dequantize(c.base[slots[0] * c.stride + e]);",
+    ),
+    *_looping(_GATHER_CODES),
+]
+
+_BOOLEANS = [
+    *_looping(_STORE_BOOLEANS),
+    Mutant("if (slots[i] < 0) continue;\n        c.base[", "c.base["),
+    Mutant(
+        "if (slots[i] < 0) continue;\n        c.base[",
+        "if (slots[i] <= 0) continue;\n        c.base[",
+    ),
+    Mutant(
+        "c.base[slots[i] * c.stride + e] = batch[",
+        "c.base[(i32)(slots[i] * c.stride + e)] = batch[",
+    ),
+    Mutant(
+        "c.base[slots[i] * c.stride + e] = batch[",
+        "c.base[(u32)(slots[i] * c.stride + e)] = batch[",
+    ),
+    Mutant(
+        "c.base[slots[i] * c.stride + e] = batch[", "c.base[slots[i] * c.elements + e] = batch["
+    ),
+    Mutant("c.base[slots[i] * c.stride + e] = batch[", "c.base[slots[i] * c.stride] = batch["),
+    Mutant("batch[(share.row0 + i) * c.elements + e] != 0", "batch[i * c.elements + e] != 0"),
+    Mutant("batch[(share.row0 + i) * c.elements + e] != 0", "batch[(share.row0 + i)] != 0"),
+    Mutant(
+        "batch[(share.row0 + i) * c.elements + e] != 0", "batch[(share.row0 + i) * c.elements] != 0"
+    ),
+    Mutant(
+        "batch[(share.row0 + i) * c.elements + e] != 0",
+        "batch[(i32)((share.row0 + i) * c.elements + e)] != 0",
+        open=_LARGE_BATCH,
+    ),
+    Mutant(
+        "batch[(share.row0 + i) * c.elements + e] != 0",
+        "batch[(share.row0 + i) * c.stride + e] != 0",
+    ),
+    Mutant(
+        "batch[(share.row0 + i) * c.elements + e] != 0",
+        "batch[(share.row0 + i) * c.elements + e]",
+    ),
+    Mutant(
+        "batch[(share.row0 + i) * c.elements + e] != 0",
+        "batch[(share.row0 + i) * c.elements + e] == 1",
+    ),
+    Mutant(
+        "batch[(share.row0 + i) * c.elements + e] != 0",
+        "batch[(share.row0 + i) * c.elements + e] & 1",
+    ),
+    Mutant(
+        "batch[(share.row0 + i) * c.elements + e] != 0",
+        "batch[(share.row0 + i) * c.elements + e] > 127",
     ),
 ]
 
@@ -618,11 +688,34 @@ _ROW_KERNELS = [
     Mutant("(i64)gridDim.y * blockDim.x}", "(i64)blockDim.x}"),
     Mutant("(i64)gridDim.y * blockDim.x}", "(i64)gridDim.x * blockDim.x}"),
     Mutant(
-        """            if (column.quantized)
+        """            if (column.codec == QUANTIZED)
                 store_codes""",
-        """            if (!column.quantized)
+        """            if (column.codec != QUANTIZED)
                 store_codes""",
     ),
+    Mutant(
+        """            if (column.codec == QUANTIZED)
+                store_codes""",
+        """            if (column.codec)
+                store_codes""",
+    ),
+    Mutant(
+        "            else if (column.codec == BOOLEAN)\n"
+        "                store_booleans(column, batch.at[c], tile.slot, share);\n",
+        "",
+    ),
+    Mutant("else if (column.codec == BOOLEAN)", "else if (column.codec != BOOLEAN)"),
+    Mutant(
+        "store_booleans(column, batch.at[c], tile.slot, share);",
+        "store_booleans(column, batch.at[0], tile.slot, share);",
+    ),
+    Mutant(
+        "store_codes(column, batch.at[c], tile.slot, share, last_invalid, control);",
+        "store_codes(column, batch.at[0], tile.slot, share, last_invalid, control);",
+    ),
+    Mutant("AS_IT_IS = 0,", "AS_IT_IS = 3,", equivalent="nothing compares with it"),
+    Mutant("QUANTIZED = 1,", "QUANTIZED = 3,"),
+    Mutant("BOOLEAN = 2, ", "BOOLEAN = 3, "),
     Mutant(
         "copy_column<true>(column, batch.at[c], tile.slot, share);",
         "copy_column<false>(column, batch.at[c], tile.slot, share);",
@@ -633,7 +726,7 @@ _ROW_KERNELS = [
     ),
     Mutant(
         "copy_column<true>(column, batch.at[c], tile.slot, share);",
-        "copy_column<true>(column, batch.at[c], tile.number, share);",
+        "copy_column<true>(column, batch.at[c], tile.slot + 1, share);",
     ),
     Mutant("        }\n        __syncthreads();\n    }\n}", "        }\n    }\n}"),
     # move_cursor
@@ -668,10 +761,20 @@ _ROW_KERNELS = [
     Mutant("share = {0, n, grid_start(), grid_step()}", "share = {0, n, threadIdx.x, grid_step()}"),
     Mutant("share = {0, n, grid_start(), grid_step()}", "share = {0, n, grid_start(), blockDim.x}"),
     Mutant(
-        """        if (column.quantized)
+        """        if (column.codec == QUANTIZED)
             gather_codes""",
-        """        if (!column.quantized)
+        """        if (column.codec != QUANTIZED)
             gather_codes""",
+    ),
+    Mutant(
+        """        if (column.codec == QUANTIZED)
+            gather_codes""",
+        """        if (column.codec)
+            gather_codes""",
+    ),
+    Mutant(
+        "gather_codes(column, batch.at[c], indices, share);",
+        "gather_codes(column, batch.at[0], indices, share);",
     ),
     Mutant(
         "copy_column<false>(column, batch.at[c], indices, share);",
@@ -703,5 +806,5 @@ KERNELS = {
     "cuda_src/draws.cu": _DRAWS,
     "cuda_src/philox.cuh": _PHILOX,
     "cuda_src/quantize.cuh": _QUANTIZE,
-    "cuda_src/rows.cu": [*_COPIES, *_TILES, *_CODES, *_ROW_KERNELS],
+    "cuda_src/rows.cu": [*_COPIES, *_TILES, *_CODES, *_BOOLEANS, *_ROW_KERNELS],
 }

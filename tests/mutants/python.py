@@ -30,6 +30,9 @@ PYTHON_TESTS = {
     "cpreplay/invariants.py": ("replay", "recent_and_demos", "capture"),
     "cpreplay/cuda_device.py": ("availability", *_CARD),
     "cpreplay/device_inputs.py": ("device_arrays", "replay", "inputs", *_CARD),
+    "cpreplay/memory.py": ("memory",),
+    "cpreplay/integers.py": ("policies", "schema", "replay", "recent_and_demos"),
+    "cpreplay/kernels.py": ("kernels", "replay"),
 }
 
 _UPLOADS = "refused at the launch all the same, after an upload to the other card for nothing"
@@ -120,7 +123,10 @@ _POLICIES = [
     ),
     Mutant("capacity - count < batch_size", "capacity - count <= batch_size"),
     Mutant("capacity - count < batch_size", "capacity < batch_size"),
-    Mutant("    if not is_count(batch_size):\n        raise S", "    if False:\n        raise S"),
+    Mutant("if not (is_count(batch_size) and batch_size < 2**31):", "if batch_size >= 2**31:"),
+    Mutant("if not (is_count(batch_size) and batch_size < 2**31):", "if not is_count(batch_size):"),
+    Mutant("is_count(batch_size) and batch_size < 2**31", "is_count(batch_size + 1)"),
+    Mutant("    return int(batch_size)\n", "    return batch_size\n"),
     Mutant("if not (is_int(low) and is_int(high)):", "if not is_int(low):"),
     Mutant("if not (is_int(low) and is_int(high)):", "if not is_int(high):"),
     Mutant("0 <= low < high <= size", "low < high <= size"),
@@ -147,27 +153,17 @@ _HOST_OPS = [
     Mutant("rng.integers(0, 2**64, lanes, np.uint64)", "rng.integers(0, 2**32, lanes, np.uint64)"),
     Mutant("rng.integers(0, 2**64, lanes, np.uint64)", "rng.integers(0, 2**63, lanes, np.uint64)"),
     # Storing
+    Mutant("return [column.row_value(value) for column, value in pairs]", "return list(values)"),
     Mutant(
-        "ready = [column.row_value(value) for column, value in zip(columns, values, strict=True)]",
-        "ready = values",
+        "pairs = zip(self._columns, values, strict=True)",
+        "pairs = zip(self._columns, reversed(values), strict=True)",
     ),
     Mutant(
-        """        columns = self._columns
-        ready = [column.row_value(value) for column, value in zip(columns, values, strict=True)]
-        total, demo_count, capacity = self._cursor()
-        row = ring_head(total, demo_count, capacity)
-        for column, value in zip(columns, ready, strict=True):
-            column.view[row] = value
-""",
-        """        columns = self._columns
-        total, demo_count, capacity = self._cursor()
-        row = ring_head(total, demo_count, capacity)
-        for column, value in zip(columns, values, strict=True):
-            column.view[row] = column.row_value(value)
-""",
+        "        head = ring_head(total, demo_count, capacity)\n        for",
+        "        head = total % capacity\n        for",
     ),
-    Mutant("row = ring_head(total, demo_count, capacity)", "row = total % capacity"),
-    Mutant("self._total[0] = total + 1", "self._total[0] = row + 1"),
+    Mutant("column.view[head] = value", "column.view[0] = value"),
+    Mutant("self._total[0] = total + 1", "self._total[0] = head + 1"),
     Mutant(
         "self._columns[0].batch_values(values[0], ANY_ROWS)",
         "np.asarray(values[0], self._columns[0].column.stored)",
@@ -261,22 +257,45 @@ _HOST_OPS = [
     Mutant('control["k"] >= control["k_max"]', 'control["k"] > control["k_max"]'),
     Mutant("        self._draws[0] = self._draws.item() + 1\n", ""),
     # Rows of a span
-    Mutant(
-        "np.multiply(self._halves, self._span, self._halves)", "np.multiply(high, self._span, high)"
-    ),
+    Mutant("np.multiply(halves, self._span, halves)", "np.multiply(high, self._span, high)"),
     Mutant("        np.right_shift(low, _HALF, low)\n", ""),
     Mutant("        np.add(high, low, high)\n", ""),
     Mutant("        np.bitwise_and(words, _LOW, low)\n", "        low[...] = words\n"),
-    Mutant("if len(words) != len(self._high):", "if len(words) > len(self._high):"),
+    Mutant("if len(words) != len(high):", "if len(words) > len(high):"),
+    Mutant("np.right_shift(high, _HALF, rows)", "np.right_shift(words, _HALF, rows)"),
+    Mutant("bool(self._ere_enabled.item())", "False"),
     Mutant("batch._has_plan(HostPlan, self._layout)", "True"),
 ]
 
 _HOST_COLUMNS = [
     Mutant("ALIGNMENT = 64", "ALIGNMENT = 32"),
     Mutant("_LARGEST_BATCH = 2**31 - 1", "_LARGEST_BATCH = 2**31"),
+    Mutant("self._dtype = column.dtype if as_it_is else None", "self._dtype = column.dtype"),
     Mutant(
-        "self._dtype = None if column.quantized else column.dtype", "self._dtype = column.dtype"
+        'as_it_is = not (column.quantized or column.dtype.kind == "b")',
+        "as_it_is = not column.quantized",
     ),
+    Mutant(
+        'as_it_is = not (column.quantized or column.dtype.kind == "b")',
+        'as_it_is = column.dtype.kind != "b"',
+    ),
+    Mutant(
+        "            and value.dtype is self._dtype\n"
+        "            and value.shape[1:] == self._shape\n",
+        "            and value.shape[1:] == self._shape\n",
+    ),
+    Mutant(
+        "            and value.dtype is self._dtype\n"
+        "            and value.shape[1:] == self._shape\n",
+        "            and value.dtype is self._dtype\n",
+    ),
+    Mutant("            and value.ndim > 0\n", ""),
+    Mutant("            and rows in (ANY_ROWS, len(value))\n", ""),
+    Mutant("            and value.flags.c_contiguous\n", ""),
+    Mutant(
+        "            type(value) is np.ndarray\n", "            isinstance(value, np.ndarray)\n"
+    ),
+    Mutant("if kind is np.ndarray:", "if isinstance(value, np.ndarray):"),
     Mutant(
         "value.dtype is self._dtype and value.shape == self._shape", "value.dtype is self._dtype"
     ),
@@ -302,7 +321,12 @@ _HOST_COLUMNS = [
     ),
     Mutant("range(0, count, step)", "range(0, count - 1, step)"),
     Mutant("slice(start, start + step)", "slice(0, step)"),
-    Mutant("if len(indices) != len(self._taken):", "if len(indices) > len(self._taken):"),
+    Mutant("if len(indices) != len(taken):", "if len(indices) > len(taken):"),
+    Mutant(
+        "taken, parts = self._views = self._views_of(len(indices))",
+        "taken, parts = self._views_of(len(indices))",
+        equivalent="the views are made anew for each draw, more slowly",
+    ),
     Mutant(
         "np.divide(part, np.float32(255), out=target)",
         "np.multiply(part, np.float32(1 / 255), out=target)",
@@ -342,7 +366,26 @@ _HOST_COLUMNS = [
     Mutant("plain = not (column.quantized or column.shape)", "plain = not column.quantized"),
     Mutant("plain = not (column.quantized or column.shape)", "plain = not column.shape"),
     Mutant("bounds[0] <= value <= bounds[1]", "True"),
-    Mutant("(abs(value) >= self._smallest or value == 0)", "True"),
+    Mutant(
+        "if smallest is None or value >= smallest or value <= -smallest or value == 0:", "if True:"
+    ),
+    Mutant(
+        "smallest is None or value >= smallest or value <= -smallest or value == 0",
+        "smallest is None or value >= smallest or value == 0",
+        equivalent="host_array takes the same values, more slowly",
+    ),
+    Mutant(
+        "smallest is None or value >= smallest or value <= -smallest or value == 0",
+        "smallest is None or value >= smallest or value <= smallest or value == 0",
+    ),
+    Mutant(
+        "smallest is None or value >= smallest or value <= -smallest or value == 0",
+        "smallest is None or value >= -smallest or value <= -smallest or value == 0",
+    ),
+    Mutant(
+        "float(np.finfo(column.dtype).smallest_normal) if is_float",
+        "float(np.finfo(column.dtype).smallest_subnormal) if is_float",
+    ),
     Mutant(
         " and first.stored_nbytes == stride and not first.quantized",
         " and not first.quantized",
@@ -360,6 +403,24 @@ _HOST_COLUMNS = [
 ]
 
 _DEVICE_OPS = [
+    Mutant(
+        'return 1 if column.quantized else 2 if column.dtype.kind == "b" else 0',
+        'return 2 if column.dtype.kind == "b" else 0',
+    ),
+    Mutant(
+        'return 1 if column.quantized else 2 if column.dtype.kind == "b" else 0',
+        "return 1 if column.quantized else 0",
+    ),
+    Mutant(
+        'return 1 if column.quantized else 2 if column.dtype.kind == "b" else 0',
+        "return 1 if column.quantized else 2",
+    ),
+    Mutant(
+        'return 1 if column.quantized else 2 if column.dtype.kind == "b" else 0',
+        'return 1 if column.quantized else 2 if column.dtype.kind in "bu" else 0',
+    ),
+    Mutant("self.store(row, 1)", "self.store(row, 0)"),
+    Mutant('return int(self.control()["total"])', 'return int(self.control()["draws"])'),
     Mutant("_MAX_TILE = 32  #", "_MAX_TILE = 33  #"),
     Mutant("(_LAST_INVALID.itemsize if layout.quantizes else 0)", "0"),
     Mutant("cupy.zeros((capacity, stride), np.uint8)", "cupy.empty((capacity, stride), np.uint8)"),
@@ -417,8 +478,8 @@ _DEVICE_OPS = [
     ),
     Mutant('        self._card.refuse_capture("making a buffer")\n', ""),
     Mutant(
-        "        self._card.check_current()\n        self.store(",
-        "        self.store(",
+        "        self._card.check_current()\n        return self._inputs.row",
+        "        return self._inputs.row",
         open=_UPLOADS,
     ),
     Mutant(
@@ -452,7 +513,26 @@ _INPUTS = [
     Mutant("_DLPACK_HOST = (1, 3, 11)", "_DLPACK_HOST = (1, 2, 3, 11)"),
     Mutant("_cast(_as_numpy(value, column), column)", "np.asarray(value, column.dtype)"),
     Mutant("    check_shape(array.shape, column, rows)\n", ""),
-    Mutant("_quantize(array, column) if column.quantized else array", "array"),
+    Mutant("    if column.quantized:\n        return _quantize(array, column)\n", ""),
+    Mutant(
+        "return np.asarray(np.not_equal(array.view(np.uint8), 0))",
+        "return array",
+    ),
+    Mutant("np.not_equal(array.view(np.uint8), 0)", "np.equal(array.view(np.uint8), 1)"),
+    Mutant("np.not_equal(array.view(np.uint8), 0)", "np.greater(array.view(np.uint8), 127)"),
+    Mutant("return np.asarray(np.not_equal(", "return (np.not_equal("),
+    Mutant("if array.dtype == np.float64 and array.size and", "if array.dtype == np.float64 and"),
+    Mutant("if array.dtype == np.float64 and array.size and", "if False and"),
+    Mutant("np.abs(array).max() >= 2.0**63", "np.abs(array).max() > 2.0**63"),
+    Mutant("np.abs(array).max() >= 2.0**63", "array.max() >= 2.0**63"),
+    Mutant("np.abs(array).max() >= 2.0**63", "array.min() >= 2.0**63"),
+    Mutant("return exact if _holds_integers(exact) else array", "return exact"),
+    Mutant("return exact if _holds_integers(exact) else array", "return array"),
+    Mutant(
+        "if array.size == 0 and array.dtype == np.float64:",
+        "if False and array.dtype == np.float64:",
+    ),
+    Mutant("if array.size == 0 and array.dtype == np.float64:", "if array.size == 0:"),
     Mutant("wanted: tuple[Any, ...] = column.shape", "wanted: tuple[Any, ...] = shape"),
     Mutant("wanted = (rows, *column.shape)", "wanted = (shape[0], *column.shape)"),
     Mutant("if shape != wanted:", "if len(shape) != len(wanted):"),
@@ -467,14 +547,36 @@ _INPUTS = [
     Mutant("if value.__dlpack_device__()[0] not in _DLPACK_HOST:", "if False:"),
     Mutant("except (BufferError, RuntimeError, TypeError) as error:", "except TypeError as error:"),
     Mutant("except ValueError as error:  # a ragged", "except KeyError as error:  # a ragged"),
-    Mutant('if array.dtype.kind in "biu":', 'if array.dtype.kind in "biuf":'),
-    Mutant('if array.dtype.kind in "biu":', 'if array.dtype.kind in "b":'),
+    Mutant(
+        'if array.dtype.kind in "biu" or _holds_integers(array):',
+        'if array.dtype.kind in "biuf" or _holds_integers(array):',
+    ),
+    Mutant(
+        'if array.dtype.kind in "biu" or _holds_integers(array):',
+        'if array.dtype.kind in "b" or _holds_integers(array):',
+    ),
+    Mutant(
+        'if array.dtype.kind in "biu" or _holds_integers(array):', 'if array.dtype.kind in "biu":'
+    ),
+    Mutant("if array.size and not (low", "if not (low"),
     Mutant("low <= int(array.min()) and int(array.max()) <= high", "int(array.max()) <= high"),
     Mutant("low <= int(array.min()) and int(array.max()) <= high", "low <= int(array.min())"),
     Mutant("int(array.max()) <= high", "int(array.max()) < high"),
     Mutant("low <= int(array.min())", "low < int(array.min())"),
     Mutant('if array.dtype.kind == "f" and dtype.kind == "f":', 'if array.dtype.kind == "f":'),
-    Mutant('if array.dtype.kind == "O" and all', "if False and all"),
+    Mutant('return array.dtype.kind == "O" and all', "return all"),
+    Mutant(
+        'return array.dtype.kind == "O" and all(type(item) is int for item in array.flat)',
+        'return array.dtype.kind == "O"',
+    ),
+    Mutant(
+        "all(type(item) is int for item in array.flat)",
+        "all(isinstance(item, int) for item in array.flat)",
+    ),
+    Mutant(
+        "all(type(item) is int for item in array.flat)",
+        "any(type(item) is int for item in array.flat)",
+    ),
     Mutant("nmant + 1", "nmant"),
     Mutant("nmant + 1", "nmant + 2"),
     Mutant("        return 0, 1\n", "        return 0, 255\n"),
@@ -497,17 +599,37 @@ _REPLAY = [
     Mutant("MAX_CAPACITY = 2**31", "MAX_CAPACITY = 2**32"),
     # Adding
     Mutant(
-        "            self._ops.add(values)\n            self._count(1)\n",
-        "            self._count(1)\n            self._ops.add(values)\n",
+        "            self._ops.store_row(row)\n            self._count(1)\n",
+        "            self._count(1)\n            self._ops.store_row(row)\n",
+        open="shows only where a launch fails, of which nobody expects anything",
     ),
     Mutant("            self._count(1)\n", ""),
     Mutant(
-        "        with self._lock:\n            self._ops.add(values)\n            self._count(1)\n",
-        "        self._ops.add(values)\n        self._count(1)\n",
+        "        with self._lock:\n"
+        "            self._ops.store_row(row)\n"
+        "            self._count(1)\n",
+        "        self._ops.store_row(row)\n        self._count(1)\n",
     ),
     Mutant(
-        "count: int | None = rows\n            if mask is not None:",
-        "count: int | None = rows\n            if False:",
+        "        row = self._ops.ingest_row(values)  # not under the lock: it may run the caller's "
+        "code\n        with self._lock:\n",
+        "        with self._lock:\n            row = self._ops.ingest_row(values)\n",
+    ),
+    Mutant(
+        "        columns, rows = self._ops.ingest(values)\n",
+        "        with self._lock:\n            columns, rows = self._ops.ingest(values)\n",
+    ),
+    Mutant(
+        "        with self._lock:\n"
+        "            self._ops.store(columns, rows, mask)\n"
+        "            self._count(count)\n",
+        "        self._ops.store(columns, rows, mask)\n        self._count(count)\n",
+    ),
+    Mutant("            self._count(count)\n", "            self._count(rows)\n"),
+    Mutant("            self._count(count)\n", ""),
+    Mutant(
+        "        count: int | None = rows\n        if mask is not None:",
+        "        count: int | None = rows\n        if False:",
     ),
     Mutant(
         "mask, count = self._ops.ingest_mask(mask, rows)",
@@ -580,6 +702,21 @@ _REPLAY = [
     ),
     Mutant("return self._total.size_for(rows) >= rows", "return self._total.size_for(rows) > rows"),
     Mutant("return self._total.size()", "return self._total.at_least"),
+    Mutant("waits = self._ops.reading_waits and not self._total.is_exact", "waits = False"),
+    Mutant(
+        "waits = self._ops.reading_waits and not self._total.is_exact",
+        "waits = not self._total.is_exact",
+    ),
+    Mutant(
+        "waits = self._ops.reading_waits and not self._total.is_exact",
+        "waits = self._ops.reading_waits",
+    ),
+    Mutant(
+        "rows = ring_size(self._total.at_least, self._capacity) if waits",
+        "rows = self._total.at_least if waits",
+    ),
+    Mutant("reading_waits=ops.reading_waits", "reading_waits=True"),
+    Mutant("reading_waits=ops.reading_waits", "reading_waits=False"),
     Mutant(
         "ring_head(self._total.exact(), self._policy",
         "ring_head(self._total.at_least, self._policy",
@@ -658,11 +795,38 @@ _BATCH = [
         "return Batch, (names, [self[name] for name in names], self.indices)",
         "return object.__reduce_ex__(self, 2)",
     ),
-    Mutant("isinstance(plan, kind)\n            and", "plan is not None\n            and"),
+    Mutant("isinstance(plan, kind) and", "plan is not None and"),
+    Mutant("isinstance(plan, kind) and", "isinstance(plan, Plan) and"),
     Mutant("(plan.layout is layout or plan.layout == layout)", "True"),
     Mutant("(plan.layout is layout or plan.layout == layout)", "plan.layout is layout"),
-    Mutant("plan.indices is self.indices", "True"),
-    Mutant("all(self[name] is array for name, array in plan.columns)", "True"),
+    Mutant(
+        "(plan.layout is layout or plan.layout == layout)",
+        "plan.layout == layout",
+        equivalent="a layout equals itself, more slowly",
+    ),
+    Mutant(
+        "return all(map(operator.is_, (*mine, self.indices, *self.extra.values()), plan.arrays))",
+        "return True",
+    ),
+    Mutant("(*mine, self.indices, *self.extra.values()), plan", "mine, plan"),
+    Mutant("(*mine, self.indices, *self.extra.values()), plan", "(*mine, self.indices), plan"),
+    Mutant(
+        "(*mine, self.indices, *self.extra.values()), plan.arrays",
+        "(*mine, *self.extra.values()), (*plan.arrays[:5], *plan.arrays[6:])",
+    ),
+    Mutant(
+        "mine = (self.obs, self.action, self.reward, self.next_obs, self.terminated)",
+        "mine = (plan.arrays[0], self.action, self.reward, self.next_obs, self.terminated)",
+    ),
+    Mutant(
+        "mine = (self.obs, self.action, self.reward, self.next_obs, self.terminated)",
+        "mine = (self.obs, self.action, self.reward, self.next_obs, plan.arrays[4])",
+    ),
+    Mutant("except AttributeError:  # one was deleted", "except KeyError:"),
+    Mutant(
+        "self.arrays = (*arrays[:standard], indices, *arrays[standard:])",
+        "self.arrays = (*arrays[:standard], indices)",
+    ),
 ]
 
 _STEPS = [
@@ -723,6 +887,10 @@ _STEPS = [
 ]
 
 _CURSOR = [
+    Mutant("self.is_exact = reading_waits", "self.is_exact = True"),
+    Mutant("self.is_exact = reading_waits", "self.is_exact = False"),
+    Mutant("self.is_exact = reading_waits", "self.is_exact = not reading_waits"),
+    Mutant("            self.at_least += rows\n", "            pass\n"),
     Mutant("self.at_least = 0", "self.at_least = 1"),
     Mutant("        if rows is None:\n", "        if False:\n"),
     Mutant("            self.is_exact = False\n", "            pass\n"),
@@ -741,6 +909,9 @@ _CURSOR = [
 ]
 
 _INVARIANTS = [
+    Mutant("if known.is_exact:", "if True:"),
+    Mutant('_expect(0 <= control["demo_count"] <= size', "_expect(True"),
+    Mutant('_expect(0 <= control["demo_count"] <= size', '_expect(control["demo_count"] <= size'),
     Mutant('_expect(control["total"] == known.at_least,', "_expect(True,"),
     Mutant('_expect(control["total"] >= known.at_least,', "_expect(True,"),
     Mutant('_expect(control["capacity"] == capacity', "_expect(True"),
@@ -761,6 +932,16 @@ _INVARIANTS = [
 ]
 
 _CUDA_DEVICE = [
+    Mutant("return bool(self.cupy.cuda.get_current_stream().is_capturing())", "return False"),
+    Mutant("except self.cupy.cuda.runtime.CUDARuntimeError as error:", "except KeyError as error:"),
+    Mutant(
+        "return int(cupy.cuda.Device().mem_info[1])", "return int(cupy.cuda.Device().mem_info[0])"
+    ),
+    Mutant(
+        "    if device is None:\n        return int(cupy.cuda.runtime.getDevice())\n",
+        "    if device is None:\n        return 0\n",
+    ),
+    Mutant("self.number = int(cupy.cuda.runtime.getDevice())", "self.number = 0"),
     Mutant("            kernel.compile()\n", "            pass\n"),
     Mutant("if not cupy.cuda.is_available():", "if False:"),
     Mutant("cupy.cuda.runtime.driverGetVersion() == 0", "False"),
@@ -807,7 +988,25 @@ _DEVICE_INPUTS = [
         '            self._card.refuse_capture(\n                f"{column.name}: copying',
         '            str(\n                f"{column.name}: copying',
     ),
-    Mutant("return self._cupy.ascontiguousarray(array)", "return array"),
+    Mutant(
+        "return self._cupy.ascontiguousarray(array) if aligned else array.copy()", "return array"
+    ),
+    Mutant(
+        "return self._cupy.ascontiguousarray(array) if aligned else array.copy()",
+        "return self._cupy.ascontiguousarray(array)",
+    ),
+    Mutant(
+        "return self._cupy.ascontiguousarray(array) if aligned else array.copy()",
+        "return array.copy()",
+        equivalent="both copy, and the copy is contiguous where the array has no padding",
+    ),
+    Mutant("aligned = array.data.ptr % array.itemsize == 0", "aligned = True"),
+    Mutant("aligned = array.data.ptr % array.itemsize == 0", "aligned = False"),
+    Mutant("array.data.ptr % array.itemsize == 0", "array.data.ptr % 2 == 0"),
+    Mutant("array.data.ptr % array.itemsize == 0", "array.data.ptr % 16 == 0"),
+    Mutant("array.data.ptr % array.itemsize == 0", "array.data.ptr % array.nbytes == 0"),
+    Mutant("if not (array.flags.c_contiguous and aligned):", "if not aligned:"),
+    Mutant("if not (array.flags.c_contiguous and aligned):", "if not array.flags.c_contiguous:"),
     Mutant("cupy.from_dlpack(value) if on_device else None", "cupy.from_dlpack(value)"),
     Mutant('if hasattr(value, "__dlpack_device__"):', "if False:"),
     Mutant('if interface.get("stream") is not None:', "if False:"),
@@ -821,6 +1020,71 @@ _DEVICE_INPUTS = [
     Mutant("lowest <= low and high <= highest", "lowest <= low"),
     Mutant("lowest <= low and high <= highest", "high <= highest"),
     Mutant("lowest <= low and high <= highest", "lowest < low and high < highest"),
+]
+
+_MEMORY = [
+    Mutant("*map(_cgroup_limit, files)", ""),
+    Mutant("limits = [_physical_memory(), *map", "limits = [*map"),
+    Mutant(
+        "return min((limit for limit in limits if limit is not None), default=None)",
+        "return max((limit for limit in limits if limit is not None), default=None)",
+    ),
+    Mutant(
+        "_own_cgroup_limits() if cgroup_limits is None else cgroup_limits", "cgroup_limits or []"
+    ),
+    Mutant('_CGROUPS / "memory.max", _CGROUPS', "_CGROUPS"),
+    Mutant(
+        "    except OSError:  # no Linux\n        return files\n",
+        "    except KeyError:\n        return files\n",
+    ),
+    Mutant('line.split(":", 2)', 'line.split(":")'),
+    Mutant('if controllers == "":', "if True:"),
+    Mutant('if controllers == "":', "if False:"),
+    Mutant('elif "memory" in controllers.split(","):', 'elif controllers == "memory":'),
+    Mutant('elif "memory" in controllers.split(","):', "elif True:"),
+    Mutant('elif "memory" in controllers.split(","):', "elif False:"),
+    Mutant("            continue\n", "            break\n"),
+    Mutant(
+        'root, name = _CGROUPS / "memory", "memory.limit_in_bytes"',
+        'root, name = _CGROUPS, "memory.limit_in_bytes"',
+    ),
+    Mutant('inner = Path(group.lstrip("/"))', "inner = Path(group)"),
+    Mutant("for folder in (inner, *inner.parents)", "for folder in (inner,)"),
+    Mutant("for folder in (inner, *inner.parents)", "for folder in inner.parents"),
+    Mutant("for folder in (inner, *inner.parents)", "for folder in (inner, *inner.parents[-1:])"),
+    Mutant("files += [root", "files = [root"),
+    Mutant("except (ValueError, OSError):  # a system", "except KeyError:  # a system"),
+    Mutant("return memory if memory > 0 else None", "return memory"),
+    Mutant("text = path.read_text().strip()", "text = path.read_text()"),
+    Mutant(
+        "    except OSError:\n        return None\n", "    except KeyError:\n        return None\n"
+    ),
+    Mutant(
+        "return int(text) if text.isdigit() else None",
+        "return int(text) if text != 'max' else None",
+    ),
+    Mutant("needed = row_nbytes * capacity", "needed = row_nbytes + capacity"),
+    Mutant("memory is not None and needed > memory", "memory is not None and needed >= memory"),
+    Mutant("if memory is not None and needed > memory:", "if needed > (memory or 0):"),
+    Mutant("if size < 1024:", "if size <= 1024:"),
+    Mutant('readable = "" if unit == "bytes" else', 'readable = "" if False else'),
+]
+
+_INTEGERS = [
+    Mutant("return is_int(value) and value >= 1", "return is_int(value) and value >= 0"),
+    Mutant("return is_int(value) and value >= 1", "return value >= 1"),
+    Mutant(
+        "int | np.integer) and not isinstance(value, bool)", "int) and not isinstance(value, bool)"
+    ),
+    Mutant(" and not isinstance(value, bool)", ""),
+]
+
+_KERNEL_LOADER = [
+    Mutant("if include[1] not in seen:", "if True:"),
+    Mutant("            seen.add(include[1])\n", ""),
+    Mutant('"-std=c++17", "-fmad=false"', '"-std=c++17",'),
+    Mutant("#line {number + 1}", "#line {number}"),
+    Mutant('"\\n" if line.startswith("#pragma once") else line', "line"),
 ]
 
 PYTHON = {
@@ -839,4 +1103,7 @@ PYTHON = {
     "cpreplay/invariants.py": _INVARIANTS,
     "cpreplay/cuda_device.py": _CUDA_DEVICE,
     "cpreplay/device_inputs.py": _DEVICE_INPUTS,
+    "cpreplay/memory.py": _MEMORY,
+    "cpreplay/integers.py": _INTEGERS,
+    "cpreplay/kernels.py": _KERNEL_LOADER,
 }
