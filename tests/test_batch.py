@@ -256,4 +256,4 @@ def test_a_batch_does_not_unpack_but_knows_its_names(backend: Backend) -> None:
     assert "obs" in batch
     assert "done" not in batch
     with pytest.raises(TypeError, match="does not unpack; take its columns by name"):
-        obs, action, reward, next_obs, terminated = batch
+        tuple(batch)
