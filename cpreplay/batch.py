@@ -34,23 +34,24 @@ class Batch:
         The caller's extra columns, by name.
     """
 
-    __slots__ = ("_plan", "action", "extra", "indices", "next_obs", "obs", "reward", "terminated",
-                 "weights")  # fmt: skip
+    __slots__ = ("_memory", "action", "extra", "indices", "next_obs", "obs", "reward",
+                 "terminated", "weights")  # fmt: skip
 
     def __init__(
         self,
         names: Sequence[str],
         arrays: Sequence[Any],
         indices: Any,
+        weights: Any = None,
         *,
-        plan: "Plan | None" = None,
+        memory: "BatchMemory | None" = None,
     ) -> None:
         standard = len(TRANSITION)
         self.obs, self.action, self.reward, self.next_obs, self.terminated = arrays[:standard]
         self.indices = indices
-        self.weights: Any = None
+        self.weights = weights
         self.extra = dict(zip(names[standard:], arrays[standard:], strict=True))
-        self._plan: Any = plan  # a mapped, copied or unpickled batch has none
+        self._memory: Any = memory  # a mapped, copied or unpickled batch has none
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -88,35 +89,39 @@ class Batch:
         """
         names = (*TRANSITION, *self.extra)
         arrays = [function(self[name]) for name in names]
-        return Batch(names, arrays, function(self.indices))
+        weights = None if self.weights is None else function(self.weights)
+        return Batch(names, arrays, function(self.indices), weights)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy has arrays of its own, which no plan knows.
+        # A copy is like a mapped batch: no back end fills it.
         names = (*TRANSITION, *self.extra)
-        return Batch, (names, [self[name] for name in names], self.indices)
+        return Batch, (names, [self[name] for name in names], self.indices, self.weights)
 
-    def _has_plan(self, kind: type["Plan"], layout: Layout) -> bool:
+    def _is_own(self, kind: type["BatchMemory"], layout: Layout) -> bool:
         """Whether a back end can fill this batch: made by its like, and still the same arrays."""
-        plan = self._plan
-        if not (isinstance(plan, kind) and (plan.layout is layout or plan.layout == layout)):
+        memory = self._memory
+        if not (isinstance(memory, kind) and (memory.layout is layout or memory.layout == layout)):
             return False
         try:
-            mine = (self.obs, self.action, self.reward, self.next_obs, self.terminated)
+            mine = (self.obs, self.action, self.reward, self.next_obs, self.terminated,
+                    *self.extra.values(), self.indices)  # fmt: skip
         except AttributeError:  # one was deleted
             return False
-        return all(map(operator.is_, (*mine, self.indices, *self.extra.values()), plan.arrays))
+        return len(mine) == len(memory.arrays) and all(map(operator.is_, mine, memory.arrays))
 
     def _names(self) -> tuple[str, ...]:
         weights = () if self.weights is None else ("weights",)
         return (*TRANSITION, *self.extra, "indices", *weights)
 
 
-class Plan:
-    """How a back end fills the arrays of one batch. It keeps them, and is of no use for others."""
+class BatchMemory:
+    """The arrays that a batch was made with, and what its back end needs to fill them.
+
+    The addresses in it are of these arrays, so it keeps them, and is of no use for others.
+    """
 
     __slots__ = ("arrays", "layout")
 
     def __init__(self, layout: Layout, arrays: Sequence[Any], indices: Any) -> None:
-        standard = len(TRANSITION)
         self.layout = layout
-        self.arrays = (*arrays[:standard], indices, *arrays[standard:])
+        self.arrays = (*arrays, indices)

@@ -1,7 +1,7 @@
 """Whether a card can be used here, and which one.
 
-With `device_ops` this is all that touches CuPy, which is imported when the first device buffer is
-made, and never before.
+The only importer of CuPy, when the first device buffer is made and never before. Others are handed
+it.
 """
 
 import importlib
@@ -12,7 +12,7 @@ from cpreplay import kernels
 from cpreplay.errors import CaptureError, ConfigurationError, DeviceUnavailableError
 from cpreplay.integers import is_int
 
-_INSTALL = "pip install 'cpreplay[cuda12]' or 'cpreplay[cuda13]', as your driver is"
+_INSTALL = "pip install 'cpreplay[cuda12]' or 'cpreplay[cuda13]', as your driver supports"
 
 
 def import_cupy() -> Any:
@@ -87,6 +87,10 @@ class Card:
                 "the default stream cannot be used while another, blocking stream is capturing "
                 f"({error}); capture on cupy.cuda.Stream(non_blocking=True)"
             ) from error
+
+    def check_stream(self) -> None:
+        """Raise `CaptureError` where a capture elsewhere forbids the use of the current stream."""
+        _ = self.capturing
 
     def refuse_capture(self, what: str) -> None:
         """Raise `CaptureError` while the current stream is recording a graph."""

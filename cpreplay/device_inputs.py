@@ -67,7 +67,7 @@ class DeviceInputs:
             self._card.refuse_capture(
                 f"{column.name}: casting {array.dtype} to {column.dtype} (give {column.dtype})"
             )
-            return array.astype(column.dtype)
+            return array.astype(column.dtype, order="C")
         aligned = array.data.ptr % array.itemsize == 0
         if not (array.flags.c_contiguous and aligned):
             self._card.refuse_capture(

@@ -6,28 +6,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cpreplay.batch import Batch, Plan
+from cpreplay.batch import Batch, BatchMemory
 from cpreplay.control import CONTROL, new_control
 from cpreplay.cuda_device import Card, compiled_kernels
 from cpreplay.device_inputs import DeviceInputs
-from cpreplay.schema import MAX_COLUMNS, Column, Layout
+from cpreplay.kernel_structs import MAX_TILE, batch_addresses, columns_table
+from cpreplay.schema import Layout
 
 _THREADS = 256
 _MAX_BLOCKS = 4096  # grids are strided: more blocks than a card runs at once gain nothing
-_MAX_TILE = 32  # rows of a batch that one block stores; as in rows.cu
 
-# The structs of rows.cu.
-_COLUMN = np.dtype(
-    [
-        ("base", "<u8"),
-        ("stride", "<i8"),
-        ("elements", "<i8"),
-        ("bytes", "<i8"),
-        ("codec", "<i8"),
-    ]
-)
-_COLUMNS = np.dtype([("count", "<i8"), ("at", _COLUMN, MAX_COLUMNS)])
-_BATCH = np.dtype([("at", "<u8", MAX_COLUMNS)])
+# Below this many bytes of rows a block stores several rows; wider rows are shared by several
+# blocks, so that each thread has about one word of 16 bytes to copy.
+_TILE_BYTES = 64 * 1024
+_MAX_SLICES = 32
+
 _LAST_INVALID = np.dtype("uint64")
 
 
@@ -54,21 +47,13 @@ class DeviceOps:
         self._arrays = [cupy.zeros((capacity, stride), np.uint8) for stride in layout.strides]
         # Which launch had to clamp a value of each row last; see store_codes in rows.cu.
         self._last_invalid = cupy.zeros(capacity if layout.quantizes else 1, _LAST_INVALID)
-        self._table = np.zeros(1, _COLUMNS)
-        self._table["count"] = len(layout.columns)
-        for number, (column, place) in enumerate(zip(layout.columns, layout.places, strict=True)):
-            self._table["at"][0, number] = (
-                self._arrays[place.array].data.ptr + place.offset,
-                place.stride,
-                column.elements,
-                column.elements * column.dtype.itemsize,
-                _codec(column),
-            )
-        # Wide rows are spread over more blocks, and a tile of few rows leaves no block idle.
-        row_bytes = int(self._table["at"]["bytes"].sum())
-        self._tile = max(1, min(_MAX_TILE, 64 * 1024 // row_bytes))
-        self._slices = max(1, min(32, row_bytes * self._tile // (16 * _THREADS)))
-        self._gathered_words = int(self._table["at"]["bytes"].max()) // 4 + 1  # of one row
+        self._table = columns_table(layout, [array.data.ptr for array in self._arrays])
+        row_bytes = self._table["at"]["bytes"]
+        all_bytes = int(row_bytes.sum())
+        self._tile = max(1, min(MAX_TILE, _TILE_BYTES // all_bytes))
+        self._slices = max(1, min(_MAX_SLICES, all_bytes * self._tile // (16 * _THREADS)))
+        # Words of 4 bytes in the widest column: a thread each, in a gather.
+        self._gathered_words = int(row_bytes.max()) // 4 + 1
 
     # Rows
 
@@ -97,7 +82,7 @@ class DeviceOps:
         tile = self._tile
         grid = (min(-(-rows // tile), _MAX_BLOCKS), self._slices)
         self._launch(
-            "store_rows", grid, self._control, self._table, _pointers(columns), np.int64(rows),
+            "store_rows", grid, self._control, self._table, _addresses(columns), np.int64(rows),
             mask, np.int64(tile), self._last_invalid,
         )  # fmt: skip
         threads = 1 if mask is None else _THREADS
@@ -111,12 +96,12 @@ class DeviceOps:
             for column in self._layout.columns
         ]
         indices = self._cupy.empty(batch_size, np.int64)
-        plan = _DevicePlan(self._layout, arrays, indices, self._card.number)
-        return Batch(self._layout.names, arrays, indices, plan=plan)
+        memory = _DeviceBatchMemory(self._layout, arrays, indices, self._card.number)
+        return Batch(self._layout.names, arrays, indices, memory=memory)
 
     def accepts(self, batch: Batch) -> bool:
-        return batch._has_plan(_DevicePlan, self._layout) and (
-            batch._plan.card == self._card.number
+        return batch._is_own(_DeviceBatchMemory, self._layout) and (
+            bool(batch._memory.card == self._card.number)
         )
 
     def column(self, number: int) -> Any:
@@ -137,11 +122,13 @@ class DeviceOps:
     # Draws
 
     def sample(self, batch: Batch) -> None:
+        self._card.check_stream()
         lanes = len(batch)
         self._launch("draw_rows", _blocks(lanes), self._control, np.int64(lanes), batch.indices)
         self._gather(batch, by_policy=True)
 
     def sample_range(self, batch: Batch, low: int, high: int) -> None:
+        self._card.check_stream()
         lanes = len(batch)
         self._launch(
             "draw_range", _blocks(lanes), self._control, np.int64(low), np.int64(high),
@@ -161,6 +148,7 @@ class DeviceOps:
         self._launch("pin_demos", (1,), self._control, np.int64(count), threads=1)
 
     def total(self) -> int:
+        self._card.refuse_capture("asking the device how many rows there are (add enough first)")
         return int(self.control()["total"])
 
     def control(self) -> dict[str, int | float]:
@@ -170,6 +158,7 @@ class DeviceOps:
         return {name: record[name].item() for name in CONTROL.names or ()}
 
     def synchronize(self) -> None:
+        self._card.check_current()
         self._card.refuse_capture("synchronize")
         self._cupy.cuda.get_current_stream().synchronize()
 
@@ -189,32 +178,23 @@ class DeviceOps:
         lanes = len(batch)
         self._launch(
             "gather_rows", _blocks(lanes * self._gathered_words), self._control, self._table,
-            batch._plan.pointers, np.int64(lanes), batch.indices, np.int64(by_policy),
+            batch._memory.addresses, np.int64(lanes), batch.indices, np.int64(by_policy),
         )  # fmt: skip
 
 
-class _DevicePlan(Plan):
+class _DeviceBatchMemory(BatchMemory):
     """Where the arrays of one batch lie."""
 
-    __slots__ = ("card", "pointers")
+    __slots__ = ("addresses", "card")
 
     def __init__(self, layout: Layout, arrays: Sequence[Any], indices: Any, card: int) -> None:
         super().__init__(layout, arrays, indices)
         self.card = card
-        self.pointers = _pointers(arrays)
+        self.addresses = _addresses(arrays)
 
 
-def _pointers(arrays: Iterable[Any]) -> NDArray[Any]:
-    """The addresses of a batch's columns, as a struct that a kernel takes by value."""
-    batch = np.zeros(1, _BATCH)
-    addresses = [array.data.ptr for array in arrays]
-    batch["at"][0, : len(addresses)] = addresses
-    return batch
-
-
-def _codec(column: Column) -> int:
-    """AS_IT_IS, QUANTIZED or BOOLEAN of rows.cu."""
-    return 1 if column.quantized else 2 if column.dtype.kind == "b" else 0
+def _addresses(arrays: Iterable[Any]) -> NDArray[Any]:
+    return batch_addresses([array.data.ptr for array in arrays])
 
 
 def _blocks(items: int) -> tuple[int]:

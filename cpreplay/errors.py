@@ -10,7 +10,7 @@ class ReplayError(Exception):
 
 
 class ConfigurationError(ReplayError, ValueError):
-    """A constructor or a ``configure_*`` call was given values that it cannot honour."""
+    """A value that a call cannot honour; it is the call that is wrong, not what is stored."""
 
 
 class ShapeError(ReplayError, ValueError):
@@ -26,7 +26,7 @@ class ColumnValueError(ReplayError, ValueError):
 
 
 class ColumnNameError(ReplayError, TypeError):
-    """Extra columns were left out of a call, or given where the buffer has none of that name."""
+    """A column was left out of a call, or named where the buffer has none of that name."""
 
 
 class SampleRangeError(ReplayError, ValueError):

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cpreplay.batch import Batch, Plan
+from cpreplay.batch import Batch, BatchMemory
 from cpreplay.errors import SampleRangeError
-from cpreplay.inputs import ANY_ROWS, host_array, integer_limits
 from cpreplay.schema import Column, Layout, Place
 
 ALIGNMENT = 64
@@ -28,7 +27,7 @@ _LARGEST_BATCH = 2**31 - 1
 
 
 class StoredColumn:
-    """A stored column: its view of the rows, and the check of one value."""
+    """A stored column: its rows, as numbers to look at and as bytes to write."""
 
     def __init__(self, column: Column, place: Place, array: NDArray[Any]) -> None:
         self.column = column
@@ -44,46 +43,9 @@ class StoredColumn:
         self._bytes: NDArray[Any] = np.ndarray(
             len(array), f"V{column.stored_nbytes}", array, place.offset, (place.stride,)
         )
-        # What goes in without a look at more than its type: arrays of the right dtype and shape,
-        # and plain numbers between two bounds. Everything else takes `host_array`, also a number so
-        # small that rounding it is an error to a caller who made NumPy raise such errors.
-        as_it_is = not (column.quantized or column.dtype.kind == "b")
-        self._dtype = column.dtype if as_it_is else None
-        self._shape = column.shape
-        plain = not (column.quantized or column.shape)
-        self._bounds = _number_bounds(column.dtype) if plain else {}
-        is_float = column.dtype.kind == "f"
-        self._smallest = float(np.finfo(column.dtype).smallest_normal) if is_float else None
-
-    def row_value(self, value: Any) -> Any:
-        """One row, checked, as something that assignment stores unchanged."""
-        kind = type(value)
-        if kind is np.ndarray:
-            if value.dtype is self._dtype and value.shape == self._shape:
-                return value
-        else:
-            bounds = self._bounds.get(kind)
-            if bounds is not None and bounds[0] <= value <= bounds[1]:
-                smallest = self._smallest
-                if smallest is None or value >= smallest or value <= -smallest or value == 0:
-                    return value
-        return host_array(value, self.column, None)
-
-    def batch_values(self, value: Any, rows: int) -> NDArray[Any]:
-        """Rows of a batch, checked, contiguous, in the stored dtype."""
-        if (
-            type(value) is np.ndarray
-            and value.dtype is self._dtype
-            and value.shape[1:] == self._shape
-            and value.ndim > 0
-            and rows in (ANY_ROWS, len(value))
-            and value.flags.c_contiguous
-        ):
-            return value
-        return np.ascontiguousarray(host_array(value, self.column, rows))
 
     def write(self, first: int, values: NDArray[Any]) -> None:
-        """Rows [first, first + n), from what `batch_values` gave."""
+        """Rows [first, first + n), from a contiguous array of the stored dtype."""
         rows = len(values)
         self._bytes[first : first + rows] = np.ndarray(rows, self._bytes.dtype, values)
 
@@ -149,7 +111,7 @@ class Gather:
         return self.scratch[:count], parts
 
 
-class BatchLayout:
+class BatchBlock:
     """How a minibatch of one size lies in one block of memory."""
 
     def __init__(self, layout: Layout, batch_size: int) -> None:
@@ -187,11 +149,11 @@ class BatchLayout:
         raw = np.ndarray((), self._raw, block, offset)
         indices = fields["indices"]
         arrays = [fields[name] for name in self._names]
-        plan = HostPlan(self.layout, arrays, indices, raw)
-        return Batch(self._names, arrays, indices, plan=plan)
+        memory = HostBatchMemory(self.layout, arrays, indices, raw)
+        return Batch(self._names, arrays, indices, memory=memory)
 
 
-class HostPlan(Plan):
+class HostBatchMemory(BatchMemory):
     """The arrays of one batch as a draw writes them."""
 
     __slots__ = ("raw", "rows")
@@ -202,19 +164,6 @@ class HostPlan(Plan):
         super().__init__(layout, arrays, indices)
         self.raw = raw
         self.rows = indices.view(np.uint64)
-
-
-def _number_bounds(dtype: np.dtype[Any]) -> dict[type, tuple[Any, Any]]:
-    """Types of numbers that a column takes as they are between two bounds (NaN is between none)."""
-    if dtype.kind == "b":
-        return {bool: (False, True), np.bool_: (False, True)}
-    integers = integer_limits(dtype)
-    bounds: dict[type, tuple[Any, Any]] = {int: integers, np.int64: integers}
-    if dtype.kind == "f":
-        largest = float(np.finfo(dtype).max)
-        bounds |= {float: (-largest, largest), np.float64: (-largest, largest)}
-        bounds[dtype.type] = (-np.inf, np.inf)
-    return bounds
 
 
 def aligned_zeros(rows: int, stride: int) -> NDArray[Any]:

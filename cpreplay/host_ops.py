@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from cpreplay.batch import Batch
 from cpreplay.control import ere_window, new_control, ring_head, ring_size
 from cpreplay.errors import ConfigurationError
-from cpreplay.host_columns import BatchLayout, Gather, HostPlan, StoredColumn, aligned_zeros
-from cpreplay.inputs import ANY_ROWS, MASK, host_array
+from cpreplay.host_columns import BatchBlock, Gather, HostBatchMemory, StoredColumn, aligned_zeros
+from cpreplay.host_inputs import HostInputs
 from cpreplay.philox import philox_words, splitmix64
 from cpreplay.schema import Layout
 
@@ -21,7 +21,7 @@ from cpreplay.schema import Layout
 _RAW_64_BIT = (np.random.PCG64, np.random.PCG64DXSM, np.random.SFC64, np.random.Philox)
 
 # Batch sizes whose memory layout is remembered.
-_KEPT_LAYOUTS = 64
+_KEPT_BLOCKS = 64
 
 Words = Callable[[int, int], NDArray[np.uint64]]  # (draw number, lanes) -> words
 
@@ -55,6 +55,7 @@ class HostOps:
     def __init__(self, layout: Layout, capacity: int, words: Words, key: int) -> None:
         self._layout = layout
         self._words = words
+        self._inputs = HostInputs(layout.columns)
         self._control = new_control(capacity, key)
         # Views of single fields: a number is read with item(), written with [0] =.
         self._total = self._control["total"]
@@ -72,7 +73,7 @@ class HostOps:
             for number, array in enumerate(self._arrays)
         ]
         self._rows_of_span = _Spans()
-        self._batch_layouts: dict[int, BatchLayout] = {}
+        self._blocks: dict[int, BatchBlock] = {}
 
     # Rows
 
@@ -82,8 +83,7 @@ class HostOps:
         return sum(array.nbytes for array in self._arrays) + self._control.nbytes + scratch
 
     def ingest_row(self, values: Sequence[Any]) -> list[Any]:
-        pairs = zip(self._columns, values, strict=True)
-        return [column.row_value(value) for column, value in pairs]
+        return self._inputs.row(values)
 
     def store_row(self, row: Sequence[Any]) -> None:
         total, demo_count, capacity = self._cursor()
@@ -93,14 +93,10 @@ class HostOps:
         self._total[0] = total + 1
 
     def ingest(self, values: Sequence[Any]) -> tuple[list[NDArray[Any]], int]:
-        first = self._columns[0].batch_values(values[0], ANY_ROWS)
-        rows = len(first)
-        rest = zip(self._columns[1:], values[1:], strict=True)
-        return [first, *(column.batch_values(value, rows) for column, value in rest)], rows
+        return self._inputs.batch(values)
 
     def ingest_mask(self, mask: Any, rows: int) -> tuple[NDArray[np.bool_], int]:
-        array = host_array(mask, MASK, rows)
-        return array, int(np.count_nonzero(array))
+        return self._inputs.mask(mask, rows)
 
     def store(
         self, columns: Sequence[NDArray[Any]], rows: int, mask: NDArray[np.bool_] | None = None
@@ -120,15 +116,15 @@ class HostOps:
         self._total[0] = end
 
     def make_batch(self, batch_size: int) -> Batch:
-        layout = self._batch_layouts.get(batch_size)
-        if layout is None:
-            if len(self._batch_layouts) >= _KEPT_LAYOUTS:
-                self._batch_layouts.clear()
-            layout = self._batch_layouts[batch_size] = BatchLayout(self._layout, batch_size)
-        return layout.new_batch()
+        block = self._blocks.get(batch_size)
+        if block is None:
+            if len(self._blocks) >= _KEPT_BLOCKS:
+                self._blocks.clear()
+            block = self._blocks[batch_size] = BatchBlock(self._layout, batch_size)
+        return block.new_batch()
 
     def accepts(self, batch: Batch) -> bool:
-        return batch._has_plan(HostPlan, self._layout)
+        return batch._is_own(HostBatchMemory, self._layout)
 
     def column(self, number: int) -> NDArray[Any]:
         view = self._columns[number].view.view()
@@ -146,7 +142,7 @@ class HostOps:
         size = ring_size(total, capacity)
         ere = bool(self._ere_enabled.item())
         words = self._words(self._draws.item(), lanes)
-        rows = batch._plan.rows
+        rows = batch._memory.rows
         if demo_count:
             online = size - demo_count
             from_demos = lanes // 2 if online else lanes
@@ -169,7 +165,7 @@ class HostOps:
             self._shrink_ere_window()
 
     def sample_range(self, batch: Batch, low: int, high: int) -> None:
-        rows = batch._plan.rows
+        rows = batch._memory.rows
         self._rows_of_span(self._words(self._draws.item(), len(batch)), high - low, rows)
         rows += np.uint64(low)
         self._gather(batch)
@@ -208,7 +204,7 @@ class HostOps:
     def _gather(self, batch: Batch) -> None:
         """Fill the columns of a batch whose indices are drawn, and count the draw."""
         for gather in self._gathers:
-            gather(batch.indices, batch._plan.raw)
+            gather(batch.indices, batch._memory.raw)
         self._draws[0] = self._draws.item() + 1
 
 

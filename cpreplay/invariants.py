@@ -3,8 +3,8 @@
 import numpy as np
 
 from cpreplay.control import ring_size
-from cpreplay.cursor import KnownTotal
 from cpreplay.errors import InvariantError
+from cpreplay.known_total import KnownTotal
 from cpreplay.ops import Ops
 from cpreplay.policies import Policy
 from cpreplay.schema import Layout

@@ -1,7 +1,4 @@
-"""Finds the CUDA sources, inlines their headers, and makes CuPy kernels of them.
-
-Importing this module imports nothing heavy: CuPy comes with the first call that needs it.
-"""
+"""Finds the CUDA sources, inlines their headers, and makes CuPy kernels of them."""
 
 import functools
 import re
@@ -10,9 +7,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-#: Where the sources lie. ``cuda_src`` is the neighbour of ``cpreplay`` in a checkout, an unpacked
-#: sdist, an editable install and site-packages alike.
-FOLDER = Path(__file__).resolve().parents[1] / "cuda_src"
+_HERE = Path(__file__).resolve().parent
+
+#: Where the sources lie: inside the package where it was installed from a wheel, beside it in a
+#: checkout, an unpacked sdist and an editable install.
+FOLDER = next(
+    folder for folder in (_HERE / "cuda_src", _HERE.parent / "cuda_src") if folder.is_dir()
+)
 
 # -fmad=false: one rounding per operation, as on the host. CuPy adds -ftz=true by itself.
 OPTIONS = ("-std=c++17", "-fmad=false")

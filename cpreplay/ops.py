@@ -1,7 +1,7 @@
 """What a back end has to offer. `host_ops` and `device_ops` meet these Protocols.
 
-They are documented here and only here. Buffers and policies hold one object that is both, and do
-everything that is not a hot array operation themselves. "Queued" below means: on a device, put on
+They are documented here and only here. A buffer holds one object that is both, and does everything
+that is not a hot array operation itself. "Queued" below means: on a device, put on
 the current stream, without waiting; on the host, done when the call returns.
 """
 

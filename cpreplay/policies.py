@@ -55,8 +55,8 @@ class Policy:
                     f"configure_ere: {name}={value!r} has to be an int from 1 to 2**63 - 1"
                 )
 
-    def check_pin(self, count: int, batch_size: int | None, total: int, capacity: int) -> None:
-        """Refuse a prefix that is not exactly what was added, or that leaves no room."""
+    def check_pin(self, count: Any, batch_size: Any, total: int, capacity: int) -> int:
+        """The prefix as an int; one that is not what was added, or leaves no room, is refused."""
         if self.ere:
             raise OrderError(
                 "pin_demo_prefix: ERE is on, and has no rule for a pinned prefix; switch it off "
@@ -71,9 +71,10 @@ class Policy:
                 f"pin_demo_prefix: n={count!r}, and {total} rows were added so far; the prefix is "
                 "exactly what was added, at least one row"
             )
-        if count >= capacity:
+        prefix = int(count)
+        if prefix >= capacity:
             raise ConfigurationError(
-                f"pin_demo_prefix: n={count} leaves none of the {capacity} rows for online "
+                f"pin_demo_prefix: n={prefix} leaves none of the {capacity} rows for online "
                 "transitions; use a larger capacity"
             )
         if batch_size is not None:
@@ -81,12 +82,21 @@ class Policy:
                 raise ConfigurationError(
                     f"pin_demo_prefix: batch_size={batch_size!r} has to be an int >= 1"
                 )
-            if capacity - count < batch_size:
+            if capacity - prefix < batch_size:
                 raise ConfigurationError(
-                    f"pin_demo_prefix: n={count} leaves {capacity - count} of {capacity} rows for "
+                    f"pin_demo_prefix: n={prefix} leaves {capacity - prefix} of {capacity} rows for "
                     f"online transitions, fewer than one minibatch of {batch_size}; use a larger "
                     "capacity"
                 )
+        return prefix
+
+    def pin(self, count: int, largest_batch: int | None) -> None:
+        """Note a prefix that is pinned."""
+        self.demo_count, self.largest_batch = count, largest_batch
+
+    def set_ere(self, enable: bool) -> None:
+        """Note whether ERE is on."""
+        self.ere = enable
 
 
 def check_batch_size(batch_size: Any) -> int:

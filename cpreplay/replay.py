@@ -13,12 +13,12 @@ from numpy.typing import DTypeLike
 from cpreplay.batch import Batch
 from cpreplay.control import ring_head, ring_size
 from cpreplay.cuda_device import device_memory, device_number, import_cupy
-from cpreplay.cursor import KnownTotal
 from cpreplay.device_ops import DeviceOps, device_row_nbytes
 from cpreplay.errors import ColumnNameError, ConfigurationError, CopyError, ShapeError
 from cpreplay.host_ops import HostOps, word_source
 from cpreplay.integers import is_count
 from cpreplay.invariants import check_ring
+from cpreplay.known_total import KnownTotal
 from cpreplay.memory import host_memory, refuse_too_large
 from cpreplay.ops import Ops
 from cpreplay.philox import checked_seed, splitmix64
@@ -107,8 +107,9 @@ class _Replay:
         values = self._values(obs, action, reward, next_obs, terminated, extra)
         row = self._ops.ingest_row(values)  # not under the lock: it may run the caller's code
         with self._lock:
+            known = self._known(1)
             self._ops.store_row(row)
-            self._count(1)
+            self._total.count(known)
 
     def add_batch(
         self,
@@ -148,9 +149,12 @@ class _Replay:
         count: int | None = rows
         if mask is not None:
             mask, count = self._ops.ingest_mask(mask, rows)
+        if rows == 0:
+            return
         with self._lock:
+            known = self._known(count)
             self._ops.store(columns, rows, mask)
-            self._count(count)
+            self._total.count(known)
 
     # Sampling
 
@@ -190,7 +194,7 @@ class _Replay:
         """
         batch_size = check_batch_size(batch_size)
         with self._lock:
-            self._policy.check_draw(batch_size, self._total.size_for(1))
+            self._policy.check_draw(batch_size, self._total.size_up_to(1))
             batch = self._target(batch_size, out)
             self._ops.sample(batch)
         return batch
@@ -229,7 +233,7 @@ class _Replay:
         """
         batch_size = check_batch_size(batch_size)
         with self._lock:
-            size = self._total.size_for(hi if is_count(hi) else 1)
+            size = self._total.size_up_to(hi if is_count(hi) else 1)
             lo, hi = check_range(lo, hi, size, self._capacity)
             batch = self._target(batch_size, out)
             self._ops.sample_range(batch, lo, hi)
@@ -295,7 +299,7 @@ class _Replay:
         with self._lock:
             self._policy.check_ere(enable, eta, c_min, k_max)
             self._ops.configure_ere(bool(enable), float(eta), int(c_min), int(k_max))
-            self._policy.ere = bool(enable)
+            self._policy.set_ere(bool(enable))
 
     def pin_demo_prefix(self, n: int, *, batch_size: int | None = None) -> None:
         """Declare all rows added so far demonstrations, which the ring never overwrites.
@@ -326,10 +330,9 @@ class _Replay:
         Source: Ball et al. 2023 (RLPD), arXiv:2302.02948, section 4.1.
         """
         with self._lock:
-            self._policy.check_pin(n, batch_size, self._total.exact(), self._capacity)
-            self._ops.pin_demos(int(n))
-            self._policy.demo_count = int(n)
-            self._policy.largest_batch = None if batch_size is None else self._capacity - int(n)
+            n = self._policy.check_pin(n, batch_size, self._total.exact(), self._capacity)
+            self._ops.pin_demos(n)
+            self._policy.pin(n, None if batch_size is None else self._capacity - n)
 
     # Looking
 
@@ -405,7 +408,7 @@ class _Replay:
         -------
         bool
         """
-        return self._total.size_for(rows) >= rows
+        return self._total.size_up_to(rows) >= rows
 
     def __reduce__(self) -> NoReturn:
         raise CopyError(
@@ -463,9 +466,9 @@ class _Replay:
 
     # Parts of the calls
 
-    def _count(self, rows: int | None) -> None:
-        """Note an add; while capturing its rows come with each replay, unseen by the host."""
-        self._total.count(None if self._ops.capturing else rows)
+    def _known(self, rows: int | None) -> int | None:
+        """Rows of an add that the host may count; while capturing they come with each replay."""
+        return None if self._ops.capturing else rows
 
     def _values(
         self,
@@ -675,9 +678,7 @@ class StoreReplayGpu(_Replay):
     def pin_demo_prefix(self, n: int, *, batch_size: int | None = None) -> None:
         if batch_size is None:
             raise ConfigurationError(
-                "pin_demo_prefix: batch_size is required on the device, where a draw cannot be "
-                "refused later; give the size of the batches you will draw"
+                "pin_demo_prefix: batch_size is required on the device, since the replay of a "
+                "captured draw cannot be refused; give the size of the batches you will draw"
             )
         super().pin_demo_prefix(n, batch_size=batch_size)
-
-    pin_demo_prefix.__doc__ = _Replay.pin_demo_prefix.__doc__

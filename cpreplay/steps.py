@@ -21,7 +21,7 @@ class ReplaySampleStep:
     Parameters
     ----------
     buffer : StoreReplay or StoreReplayGpu
-        Used through this block alone.
+        From here on to be used through this block alone.
     batch : int
         Transitions in a minibatch.
 
@@ -86,8 +86,8 @@ class ReplaySampleStep:
             raise OrderError(f"setup was called already, with {self._learning_starts}")
         if not is_int(learning_starts) or learning_starts < 0:
             raise ConfigurationError(f"learning_starts={learning_starts!r} has to be an int >= 0")
-        self._learning_starts = int(learning_starts)
         self._fixed = self._buffer.make_batch(self._batch_size) if fixed else None
+        self._learning_starts = int(learning_starts)
 
     def add(
         self,
@@ -186,7 +186,7 @@ class ReplaySampleStep:
 def StoreUniformSampleCpuStep(
     obs: Any, act: Any, batch: int, cap: int, **options: Any
 ) -> ReplaySampleStep:
-    """A block over a `StoreReplay` with uniform draws.
+    """A sample block over a `StoreReplay`, with uniform or ERE draws.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def StoreUniformSampleCpuStep(
 def StoreUniformSampleGpuStep(
     obs: Any, act: Any, batch: int, cap: int, **options: Any
 ) -> ReplaySampleStep:
-    """A block over a `StoreReplayGpu` with uniform or ERE draws.
+    """A sample block over a `StoreReplayGpu`, with uniform or ERE draws.
 
     Parameters are those of `StoreUniformSampleCpuStep`.
     """

@@ -3,7 +3,7 @@
 // Layout     control_t, field by field as CONTROL in cpreplay/control.py (a test compares offsets)
 // Invariant  0 <= demo_count < capacity; demo_count <= total; eta_power == eta ** k, by repeated
 //            multiplication
-// Host twin  cpreplay/control.py: ring_head, ring_size, ere_window
+// Host twin  cpreplay/control.py: ring_head, ring_size, ere_window; HostOps._shrink_ere_window
 // Source     ERE: Wang & Ross 2019, arXiv:1906.04009, section 3.2
 #pragma once
 #include "common.cuh"

@@ -1,6 +1,6 @@
 // quantize.cuh - float32 in [0, 1] as uint8 codes, exact for every k / 255.
 //
-// Host twin  cpreplay/inputs.py: _quantize; the division of HostOps' gather
+// Host twin  cpreplay/inputs.py: _quantize; cpreplay/host_columns.py: Gather
 #pragma once
 #include "common.cuh"
 

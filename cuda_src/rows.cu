@@ -5,7 +5,7 @@
 //            out, are contiguous: row i of column c begins at batch.at[c] + i * bytes.
 // Invariant  total counts every row that was ever stored, and moves only in move_cursor, which is
 //            launched after store_rows: both see the ring as it was when the add was queued.
-// Host twin  HostOps.store, HostOps._gather
+// Host twin  HostOps.store; cpreplay/host_columns.py: StoredColumn.write, Gather
 // Errors     Values outside [0, 1] for a quantised column are clamped, and their rows counted.
 #include "common.cuh"
 #include "control.cuh"

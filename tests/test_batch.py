@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import cpreplay
+from cpreplay import host_columns
 from tests.conftest import Backend
 
 NAMES = ("obs", "action", "reward", "next_obs", "terminated", "skill", "log_prob", "indices")
@@ -228,6 +229,20 @@ def test_every_lane_is_the_row_that_its_index_names(backend: Backend) -> None:
             stored = backend.numpy(buffer.column(column.name))[rows]
             expected = stored.astype(np.float32) / np.float32(255) if column.quantized else stored
             np.testing.assert_array_equal(backend.numpy(batch[column.name]), expected)
+
+
+@pytest.mark.parametrize("options", [{}, {"obs_store_dtype": "uint8"}])
+def test_rows_that_exceed_the_scratch_are_gathered_in_parts(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = filled(Backend("host"), **options)
+    monkeypatch.setattr(host_columns, "_SCRATCH_BYTES", 1000)
+    parted = filled(Backend("host"), **options)
+    part = len(parted._ops._gathers[0].scratch)
+    for size in (part, part + 1, 2 * part, 2 * part + 1, part, 4 * part - 1):
+        expected, batch = whole.sample(size), parted.sample(size)
+        for name in NAMES:
+            np.testing.assert_array_equal(batch[name], expected[name])
 
 
 @pytest.mark.parametrize("size", [9_511, 10_000, 19_021, 19_022, 2**31, 2**62])

@@ -372,3 +372,41 @@ def test_the_cost_of_a_call_does_not_grow_with_the_capacity(emulated_device: Bac
     ]  # fmt: skip
     assert all(count > 0 for _, count in few)
     assert many == few
+
+
+def test_a_request_beyond_the_capacity_asks_nobody(emulated_device: Backend) -> None:
+    buffer = emulated_device.buffer((3,), (2,), 5)
+    rows, mask = on_device(emulated_device, numbered_rows(0, 5)), emulated_device.array([True] * 5)
+    buffer.add_batch(**rows)
+    buffer.add_batch(**rows, mask=mask)  # only the device knows how many rows this was
+    with (
+        sim.recording() as record,
+        pytest.raises(cpreplay.SampleRangeError, match=r"\[0, 6\): the buffer holds 5 of 5"),
+    ):
+        buffer.sample_range(4, 0, 6)
+    assert record.d2h_copies == record.synchronisations == 0
+
+
+def test_an_empty_add_leaves_the_count_with_the_host(emulated_device: Backend) -> None:
+    buffer = emulated_device.buffer((3,), (2,), 5)
+    rows = on_device(emulated_device, numbered_rows(0, 0))
+    with sim.recording() as record:
+        buffer.add_batch(**rows, mask=emulated_device.array(np.zeros(0, bool)))
+        assert len(buffer) == 0
+    assert record.d2h_copies == 0
+    assert record.launch_names == []
+
+
+def test_a_captured_draw_from_too_few_known_rows_says_what_to_do(emulated_device: Backend) -> None:
+    buffer = emulated_device.buffer((3,), (2,), 5)
+    out = buffer.make_batch(2)
+    rows = on_device(emulated_device, numbered_rows(0, 2))
+
+    def add_and_sample() -> None:
+        buffer.add_batch(**rows)
+        with pytest.raises(cpreplay.CaptureError, match="how many rows there are"):
+            buffer.sample(2, out=out)
+
+    graph, stream = capture(emulated_device, add_and_sample)
+    replay(graph, stream)
+    assert len(buffer) == 2

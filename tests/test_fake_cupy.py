@@ -119,6 +119,11 @@ def test_copies_are_copies():
     assert x.astype(i32, copy=False) is x
     assert x.astype(f32).dtype == f32
     assert x.T.reshape(12).get().tolist() == host.T.reshape(12).tolist()
+    assert x.T.copy().flags.c_contiguous
+    turned = x.T.astype(f32)  # CuPy's casts keep the order of the axes
+    assert not turned.flags.c_contiguous
+    assert turned.get().tolist() == host.T.tolist()
+    assert x.T.astype(f32, order="C").flags.c_contiguous
     assert x.ravel().data.ptr == x.data.ptr
     assert x.T.ravel().data.ptr != x.data.ptr
 

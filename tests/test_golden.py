@@ -99,7 +99,7 @@ def draw_without_rows(
         ops._launch("draw_range", (2,), device_control, *lanes, out.indices, threads=3)
     else:
         words = philox_words(key, draw_number, batch)
-        ops._rows_of_span(words, hi - lo, out._plan.rows)
+        ops._rows_of_span(words, hi - lo, out._memory.rows)
         out.indices[...] += lo
     return backend.numpy(out.indices).tolist()
 

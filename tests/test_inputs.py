@@ -230,10 +230,16 @@ def test_a_sequence_of_arrays_that_numpy_cannot_read_is_refused() -> None:
         store_batch(buffer, 2, obs=[Implicit(), Implicit()])
 
 
-def test_a_masked_array_is_refused_since_its_mask_would_be_lost(backend: Backend) -> None:
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_masked_array_is_refused_since_its_mask_would_be_lost(
+    dtype: str, backend: Backend
+) -> None:
     buffer = backend.buffer(3, 2, 4)
+    masked = np.ma.masked_array([1, 2, 3], mask=[False, True, False], dtype=dtype)
     with refused(backend, buffer, DTypeError, "obs", "mask", "fill it"):
-        store(buffer, obs=np.ma.masked_array([1.0, 2, 3], mask=[False, True, False]))
+        store(buffer, obs=masked)
+    with refused(backend, buffer, DTypeError, "obs", "mask", "fill it"):
+        store_batch(buffer, 1, obs=masked[None])
 
 
 def test_other_kinds_of_ndarray_are_taken_as_the_arrays_they_are(backend: Backend) -> None:
@@ -421,7 +427,10 @@ def test_a_float64_is_rounded_to_the_nearest_float32_or_refused(value: float) ->
         assert host.column("reward")[host.head - 1].tobytes() == expected.tobytes()
 
 
-TINY = [1e-50, np.float64(1e-50), np.float32(1e-45), np.array(1e-50), np.array(1e-40, np.float32)]
+TINY = [
+    1e-50, 1e-40, np.float64(1e-50), np.float64(-1e-40), np.float32(1e-45), np.array(1e-50),
+    np.array(1e-40, np.float32),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("tiny", TINY, ids=lambda tiny: f"{type(tiny).__name__}-{tiny}")
@@ -430,8 +439,8 @@ def test_the_callers_numpy_error_state_changes_nothing(tiny: Any, backend: Backe
     for buffer, state in ((plain, "ignore"), (strict, "raise")):
         store(buffer, reward=1.0)
         with np.errstate(all=state):
-            store(buffer, obs=np.full(3, tiny), action=np.full(2, tiny), reward=tiny)
-            store_batch(buffer, 1, obs=np.full((1, 3), tiny), reward=np.full(1, tiny))
+            store(buffer, obs=np.full(3, abs(tiny)), action=np.full(2, tiny), reward=tiny)
+            store_batch(buffer, 1, obs=np.full((1, 3), abs(tiny)), reward=np.full(1, tiny))
             buffer.sample(5)
     assert fingerprint(backend, plain) == fingerprint(backend, strict)
 
@@ -452,11 +461,13 @@ def test_another_shape_is_refused_and_never_broadcast(value: Any, backend: Backe
         store(buffer, next_obs=value)
 
 
-@pytest.mark.parametrize(
-    "value", [np.zeros((2, 3)), np.zeros(3), np.zeros((3, 3, 1)), np.zeros((3, 4))]
-)
-def test_a_batch_of_another_shape_is_refused(value: Any, backend: Backend) -> None:
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("shape", [(2, 3), (3,), (3, 3, 1), (3, 4), ()])
+def test_a_batch_of_another_shape_is_refused(
+    shape: tuple[int, ...], dtype: str, backend: Backend
+) -> None:
     buffer = backend.buffer(3, 2, 4)
+    value = np.zeros(shape, dtype)
     parts = ("next_obs", f"shape {value.shape}", "(3, 3) is wanted")
     with refused(backend, buffer, ShapeError, *parts):
         store_batch(buffer, 3, next_obs=value)
@@ -473,10 +484,11 @@ def test_columns_of_unequal_lengths_are_refused(name: str, backend: Backend) -> 
         store_batch(buffer, 3, **{name: np.zeros(shape, bool)})
 
 
-def test_a_single_number_is_no_batch(backend: Backend) -> None:
+@pytest.mark.parametrize("number", [3.0, np.float32(3), np.array(3, np.float32)])
+def test_a_single_number_is_no_batch(number: Any, backend: Backend) -> None:
     buffer = backend.buffer((), 2, 4)
     with refused(backend, buffer, ShapeError, "obs", "shape ()", "(N,) is wanted"):
-        store_batch(buffer, 1, obs=3.0, next_obs=[3.0])
+        store_batch(buffer, 1, obs=number, next_obs=[3.0])
 
 
 @pytest.mark.parametrize("value", [[1, [2, 3], 4], [[1, 2, 3], [1, 2]], [np.zeros(2), np.zeros(3)]])
@@ -592,7 +604,7 @@ def test_batches_of_many_sizes_do_not_pile_up() -> None:
     buffer.add([1, 2], 3, 0, [0, 0], False)
     for size in range(1, 200):
         assert len(buffer.sample(size)) == size
-    assert len(buffer._ops._batch_layouts) <= 64
+    assert len(buffer._ops._blocks) <= 64
 
 
 def test_the_least_integer_is_stored(backend: Backend) -> None:

@@ -132,6 +132,15 @@ def test_enable_is_a_bool_so_that_eta_cannot_slip_into_its_place(
         buffer.configure_ere(enable)
 
 
+@pytest.mark.parametrize("true", [True, np.True_])
+def test_numpys_bools_are_bools(true: Any, backend: Backend) -> None:
+    buffer = with_rows(backend, 5)
+    buffer.configure_ere(true)
+    assert buffer.stats()["ere"] is True
+    buffer.configure_ere(~np.bool_(true))
+    assert buffer.stats()["ere"] is False
+
+
 def test_naming_eta_alone_switches_ere_on(backend: Backend) -> None:
     buffer = with_rows(backend, 20)
     assert not buffer.stats()["ere"]
@@ -235,7 +244,6 @@ def test_the_device_has_to_know_the_batch_size_of_a_pin(device: Backend) -> None
     buffer = with_rows(device, 5)
     with refused(device, buffer, ConfigurationError, "batch_size is required on the device"):
         buffer.pin_demo_prefix(5)
-    assert cpreplay.StoreReplayGpu.pin_demo_prefix.__doc__
 
 
 def test_the_host_may_leave_the_batch_size_out_and_then_draws_any() -> None:
@@ -293,3 +301,11 @@ def test_a_range_ends_at_the_capacity_however_many_rows_were_added(backend: Back
     assert backend.numpy(buffer.sample_range(9, 4, 5).indices).tolist() == [4] * 9
     with refused(backend, buffer, cpreplay.SampleRangeError, "rows [0, 6)", "holds 5 of 5"):
         buffer.sample_range(4, 0, 6)
+
+
+def test_counts_of_narrow_numpy_types_are_counts(backend: Backend) -> None:
+    buffer = backend.buffer((3,), (2,), 1000)
+    buffer.add_batch(**numbered_rows(0, 5))
+    buffer.pin_demo_prefix(np.uint8(5), batch_size=np.uint8(200))
+    assert buffer.demo_count == 5
+    assert len(buffer.sample(np.int16(300))) == 300

@@ -210,8 +210,8 @@ def exercise_add_batch(backend: Backend) -> None:
 def exercise_check(backend: Backend) -> None:
     buffer = filled(backend)
     buffer.check()
-    buffer._total.count(1)  # the host and its control block now disagree
-    with pytest.raises(cpreplay.InvariantError, match="total"):
+    buffer._policy.pin(1, None)  # which the control block does not know of
+    with pytest.raises(cpreplay.InvariantError, match="demo_count is as pinned"):
         buffer.check()
 
 

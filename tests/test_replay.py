@@ -611,7 +611,7 @@ def test_invalid_rows_are_counted_anew_when_their_slots_are_written_again(device
 @pytest.mark.parametrize(
     ("field", "value", "invariant"),
     [
-        ("total", 2, "total is (at least )?what the host counted"),
+        ("total", 2, "what the host counted|rows never written are 0"),
         ("capacity", 6, "capacity is what was asked for"),
         ("demo_count", 1, "demo_count is as pinned"),
         ("ere_enabled", 1, "ERE is as configured"),

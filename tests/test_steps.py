@@ -318,3 +318,19 @@ def test_a_fixed_step_can_be_captured_and_follows_the_buffer(device: Backend) ->
     add_rows(twin, 100)
     twin.step(0)
     assert drawn == [device.numpy(twin.step(0).indices).tolist() for _ in range(3)]
+
+
+def test_a_setup_that_failed_may_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = cpreplay.StoreUniformSampleCpuStep(3, 2, 4, 8)
+
+    def no_memory(batch_size: int) -> cpreplay.Batch:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(block.buffer, "make_batch", no_memory)
+        with pytest.raises(MemoryError):
+            block.setup(0, fixed=True)
+    block.setup(0, fixed=True)
+    for _ in range(4):
+        block.add([0, 0, 0], [0, 0], 0, [0, 0, 0], False)
+    assert block.step(0) is block.step(1)

@@ -107,6 +107,29 @@ def test_every_draw_of_several_threads_has_its_own_number() -> None:
     assert set(drawn) == expected
 
 
+def test_looking_from_another_thread_never_spoils_the_count() -> None:
+    buffer = cpreplay.StoreReplay(WIDTH, WIDTH, 10_000)
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            held = len(buffer)
+            assert buffer.holds(held)
+            assert not buffer.holds(held + 4000)
+
+    def act() -> None:
+        add_singly(buffer, 1, 1500)
+        add_batches(buffer, 2, 200)
+        done.set()
+
+    run_together(act, look, look)
+    assert len(buffer) == buffer.head == 2900
+    assert not buffer.holds(2901)
+    with pytest.raises(cpreplay.SampleRangeError, match="holds 2900 of 10000"):
+        buffer.sample_range(1, 2900, 2901)
+    buffer.check()
+
+
 def test_these_tests_would_notice_a_missing_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     buffer = cpreplay.StoreReplay(WIDTH, WIDTH, 16, seed=0)
     monkeypatch.setattr(buffer, "_lock", contextlib.nullcontext())

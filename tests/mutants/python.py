@@ -9,10 +9,20 @@ _CARD = ("capture", "device_arrays", "availability", "memory", "steps")
 PYTHON_TESTS = {
     "cpreplay/control.py": ("control", *_RING),
     "cpreplay/philox.py": ("philox", "golden", "replay"),
-    "cpreplay/policies.py": ("policies", "recent_and_demos", "replay", "steps"),
+    "cpreplay/policies.py": ("policies", "recent_and_demos", "replay", "steps", "batch"),
     "cpreplay/host_ops.py": (*_RING, "batch", "memory", "large"),
+    "cpreplay/host_inputs.py": ("inputs", "replay", "batch"),
     "cpreplay/host_columns.py": ("batch", "replay", "inputs", "memory", "large"),
-    "cpreplay/device_ops.py": ("replay", "batch", *_CARD, "golden", "recent_and_demos", "large"),
+    "cpreplay/kernel_structs.py": ("device_arrays", "replay", "inputs", "large"),
+    "cpreplay/device_ops.py": (
+        "replay",
+        "batch",
+        *_CARD,
+        "inputs",
+        "golden",
+        "recent_and_demos",
+        "large",
+    ),
     "cpreplay/inputs.py": ("inputs", "replay", "batch"),
     "cpreplay/replay.py": (
         "policies",
@@ -22,11 +32,12 @@ PYTHON_TESTS = {
         "batch",
         "public_api",
         "threads",
+        "inputs",
     ),
     "cpreplay/schema.py": ("schema", "batch", "replay"),
-    "cpreplay/batch.py": ("batch", "replay"),
+    "cpreplay/batch.py": ("batch", "device_arrays", "replay"),
     "cpreplay/steps.py": ("steps",),
-    "cpreplay/cursor.py": ("replay", "capture", "recent_and_demos", "steps"),
+    "cpreplay/known_total.py": ("replay", "capture", "recent_and_demos", "steps"),
     "cpreplay/invariants.py": ("replay", "recent_and_demos", "capture"),
     "cpreplay/cuda_device.py": ("availability", *_CARD),
     "cpreplay/device_inputs.py": ("device_arrays", "replay", "inputs", *_CARD),
@@ -116,13 +127,13 @@ _POLICIES = [
     Mutant("if not is_count(count) or count != total:", "if not is_count(count) or count > total:"),
     Mutant("if not is_count(count) or count != total:", "if not is_count(count) or count < total:"),
     Mutant("if not is_count(count) or count != total:", "if count != total:"),
-    Mutant("count >= capacity", "count > capacity"),
+    Mutant("prefix >= capacity", "prefix > capacity"),
     Mutant(
         "if not is_count(batch_size):\n                raise C",
         "if False:\n                raise C",
     ),
-    Mutant("capacity - count < batch_size", "capacity - count <= batch_size"),
-    Mutant("capacity - count < batch_size", "capacity < batch_size"),
+    Mutant("capacity - prefix < batch_size", "capacity - prefix <= batch_size"),
+    Mutant("capacity - prefix < batch_size", "capacity < batch_size"),
     Mutant("if not (is_count(batch_size) and batch_size < 2**31):", "if batch_size >= 2**31:"),
     Mutant("if not (is_count(batch_size) and batch_size < 2**31):", "if not is_count(batch_size):"),
     Mutant("is_count(batch_size) and batch_size < 2**31", "is_count(batch_size + 1)"),
@@ -153,23 +164,12 @@ _HOST_OPS = [
     Mutant("rng.integers(0, 2**64, lanes, np.uint64)", "rng.integers(0, 2**32, lanes, np.uint64)"),
     Mutant("rng.integers(0, 2**64, lanes, np.uint64)", "rng.integers(0, 2**63, lanes, np.uint64)"),
     # Storing
-    Mutant("return [column.row_value(value) for column, value in pairs]", "return list(values)"),
-    Mutant(
-        "pairs = zip(self._columns, values, strict=True)",
-        "pairs = zip(self._columns, reversed(values), strict=True)",
-    ),
     Mutant(
         "        head = ring_head(total, demo_count, capacity)\n        for",
         "        head = total % capacity\n        for",
     ),
     Mutant("column.view[head] = value", "column.view[0] = value"),
     Mutant("self._total[0] = total + 1", "self._total[0] = head + 1"),
-    Mutant(
-        "self._columns[0].batch_values(values[0], ANY_ROWS)",
-        "np.asarray(values[0], self._columns[0].column.stored)",
-    ),
-    Mutant("column.batch_values(value, rows) for", "column.batch_values(value, ANY_ROWS) for"),
-    Mutant("return array, int(np.count_nonzero(array))", "return array, rows"),
     Mutant("columns = [values[mask] for values in columns]", "pass"),
     Mutant("            rows = int(np.count_nonzero(mask))\n", ""),
     Mutant(
@@ -202,8 +202,8 @@ _HOST_OPS = [
     Mutant("values[done : done + count]", "values[:count]"),
     Mutant("self._total[0] = end", "self._total[0] = min(end, capacity)"),
     Mutant(
-        "len(self._batch_layouts) >= _KEPT_LAYOUTS",
-        "len(self._batch_layouts) > 10**9",
+        "len(self._blocks) >= _KEPT_BLOCKS",
+        "len(self._blocks) > 10**9",
         open="forms would be kept without a bound",
     ),
     Mutant("        view.flags.writeable = False\n", ""),
@@ -264,12 +264,22 @@ _HOST_OPS = [
     Mutant("if len(words) != len(high):", "if len(words) > len(high):"),
     Mutant("np.right_shift(high, _HALF, rows)", "np.right_shift(words, _HALF, rows)"),
     Mutant("bool(self._ere_enabled.item())", "False"),
-    Mutant("batch._has_plan(HostPlan, self._layout)", "True"),
+    Mutant("batch._is_own(HostBatchMemory, self._layout)", "True"),
 ]
 
-_HOST_COLUMNS = [
-    Mutant("ALIGNMENT = 64", "ALIGNMENT = 32"),
-    Mutant("_LARGEST_BATCH = 2**31 - 1", "_LARGEST_BATCH = 2**31"),
+_HOST_INPUTS = [
+    Mutant(
+        "return [column.row(value) for column, value in zip(self._columns, values, strict=True)]",
+        "return list(values)",
+    ),
+    Mutant(
+        "return [column.row(value) for column, value in zip(self._columns, values, strict=True)]",
+        "return [self._columns[0].row(value) for value in values]",
+    ),
+    Mutant("self._columns[0].batch(values[0], ANY_ROWS)", "np.asarray(values[0])"),
+    Mutant("column.batch(value, rows) for", "column.batch(value, ANY_ROWS) for"),
+    Mutant("return array, int(np.count_nonzero(array))", "return array, rows"),
+    Mutant("host_array(mask, MASK, rows)", "host_array(mask, MASK, ANY_ROWS)"),
     Mutant("self._dtype = column.dtype if as_it_is else None", "self._dtype = column.dtype"),
     Mutant(
         'as_it_is = not (column.quantized or column.dtype.kind == "b")',
@@ -280,14 +290,12 @@ _HOST_COLUMNS = [
         'as_it_is = column.dtype.kind != "b"',
     ),
     Mutant(
-        "            and value.dtype is self._dtype\n"
-        "            and value.shape[1:] == self._shape\n",
-        "            and value.shape[1:] == self._shape\n",
+        "            and value.dtype is self._dtype\n            and value.ndim",
+        "            and value.ndim",
     ),
     Mutant(
-        "            and value.dtype is self._dtype\n"
         "            and value.shape[1:] == self._shape\n",
-        "            and value.dtype is self._dtype\n",
+        "",
     ),
     Mutant("            and value.ndim > 0\n", ""),
     Mutant("            and rows in (ANY_ROWS, len(value))\n", ""),
@@ -310,9 +318,46 @@ _HOST_COLUMNS = [
     Mutant("bounds[0] <= value <= bounds[1]", "bounds[0] <= value"),
     Mutant("bounds[0] <= value <= bounds[1]", "value <= bounds[1]"),
     Mutant(
-        "return np.ascontiguousarray(host_array(value, self.column, rows))",
-        "return host_array(value, self.column, rows)",
+        "return np.ascontiguousarray(host_array(value, self._column, rows))",
+        "return host_array(value, self._column, rows)",
     ),
+    Mutant("{int: integers, np.int64: integers}", "{int: (-np.inf, np.inf), np.int64: integers}"),
+    Mutant("{int: integers, np.int64: integers}", "{int: integers, np.int64: (-np.inf, np.inf)}"),
+    Mutant("float: (-largest, largest), np.float64", "float: (-np.inf, np.inf), np.float64"),
+    Mutant("np.float64: (-largest, largest)", "np.float64: (-np.inf, np.inf)"),
+    Mutant(
+        '    if dtype.kind == "b":\n        return {bool',
+        "    if False:\n        return {bool",
+        equivalent="host_array takes the same values, more slowly",
+    ),
+    Mutant("plain = not (column.quantized or column.shape)", "plain = not column.quantized"),
+    Mutant("plain = not (column.quantized or column.shape)", "plain = not column.shape"),
+    Mutant("bounds[0] <= value <= bounds[1]", "True"),
+    Mutant(
+        "if smallest is None or value >= smallest or value <= -smallest or value == 0:", "if True:"
+    ),
+    Mutant(
+        "smallest is None or value >= smallest or value <= -smallest or value == 0",
+        "smallest is None or value >= smallest or value == 0",
+        equivalent="host_array takes the same values, more slowly",
+    ),
+    Mutant(
+        "smallest is None or value >= smallest or value <= -smallest or value == 0",
+        "smallest is None or value >= smallest or value <= smallest or value == 0",
+    ),
+    Mutant(
+        "smallest is None or value >= smallest or value <= -smallest or value == 0",
+        "smallest is None or value >= -smallest or value <= -smallest or value == 0",
+    ),
+    Mutant(
+        "float(np.finfo(column.dtype).smallest_normal) if is_float",
+        "float(np.finfo(column.dtype).smallest_subnormal) if is_float",
+    ),
+]
+
+_HOST_COLUMNS = [
+    Mutant("ALIGNMENT = 64", "ALIGNMENT = 32"),
+    Mutant("_LARGEST_BATCH = 2**31 - 1", "_LARGEST_BATCH = 2**31"),
     Mutant("elif count <= len(self.scratch):", "elif True:"),
     Mutant(
         "elif count <= len(self.scratch):",
@@ -348,44 +393,12 @@ _HOST_COLUMNS = [
         equivalent="64 bytes of padding more",
     ),
     Mutant("if end > _LARGEST_BATCH:", "if False:"),
-    Mutant("{int: integers, np.int64: integers}", "{int: (-np.inf, np.inf), np.int64: integers}"),
-    Mutant("{int: integers, np.int64: integers}", "{int: integers, np.int64: (-np.inf, np.inf)}"),
-    Mutant("float: (-largest, largest), np.float64", "float: (-np.inf, np.inf), np.float64"),
-    Mutant("np.float64: (-largest, largest)", "np.float64: (-np.inf, np.inf)"),
-    Mutant(
-        '    if dtype.kind == "b":\n        return {bool',
-        "    if False:\n        return {bool",
-        equivalent="host_array takes the same values, more slowly",
-    ),
     Mutant(
         "block = np.zeros(rows * stride + ALIGNMENT, np.uint8)",
         "block = np.empty(rows * stride + ALIGNMENT, np.uint8)",
     ),
     Mutant("_padding(block))\n\n\ndef _aligned_block", "0)\n\n\ndef _aligned_block"),
     Mutant("return block, _padding(block)", "return block, 0"),
-    Mutant("plain = not (column.quantized or column.shape)", "plain = not column.quantized"),
-    Mutant("plain = not (column.quantized or column.shape)", "plain = not column.shape"),
-    Mutant("bounds[0] <= value <= bounds[1]", "True"),
-    Mutant(
-        "if smallest is None or value >= smallest or value <= -smallest or value == 0:", "if True:"
-    ),
-    Mutant(
-        "smallest is None or value >= smallest or value <= -smallest or value == 0",
-        "smallest is None or value >= smallest or value == 0",
-        equivalent="host_array takes the same values, more slowly",
-    ),
-    Mutant(
-        "smallest is None or value >= smallest or value <= -smallest or value == 0",
-        "smallest is None or value >= smallest or value <= smallest or value == 0",
-    ),
-    Mutant(
-        "smallest is None or value >= smallest or value <= -smallest or value == 0",
-        "smallest is None or value >= -smallest or value <= -smallest or value == 0",
-    ),
-    Mutant(
-        "float(np.finfo(column.dtype).smallest_normal) if is_float",
-        "float(np.finfo(column.dtype).smallest_subnormal) if is_float",
-    ),
     Mutant(
         " and first.stored_nbytes == stride and not first.quantized",
         " and not first.quantized",
@@ -402,26 +415,62 @@ _HOST_COLUMNS = [
     Mutant("self.scratch, offset, strides", "self.scratch, 0, strides"),
 ]
 
+_KERNEL_STRUCTS = [
+    Mutant("MAX_TILE = 32", "MAX_TILE = 33"),
+    Mutant("    if column.quantized:\n        return QUANTIZED\n", ""),
+    Mutant('return BOOLEAN if column.dtype.kind == "b" else AS_IT_IS', "return AS_IT_IS"),
+    Mutant('return BOOLEAN if column.dtype.kind == "b" else AS_IT_IS', "return BOOLEAN"),
+    Mutant('column.dtype.kind == "b"', 'column.dtype.kind in "bu"'),
+    Mutant("AS_IT_IS, QUANTIZED, BOOLEAN = range(3)", "QUANTIZED, BOOLEAN, AS_IT_IS = range(3)"),
+    Mutant("AS_IT_IS, QUANTIZED, BOOLEAN = range(3)", "AS_IT_IS, BOOLEAN, QUANTIZED = range(3)"),
+    Mutant("addresses[place.array] + place.offset", "addresses[place.array]"),
+    Mutant("addresses[place.array] + place.offset", "addresses[0] + place.offset"),
+    Mutant("            place.stride,\n", "            column.stored_nbytes,\n"),
+    Mutant(
+        "            column.elements * column.dtype.itemsize,\n",
+        "            column.stored_nbytes,\n",
+    ),
+    Mutant('table["count"] = len(layout.columns)', 'table["count"] = len(layout.columns) - 1'),
+    Mutant('table["count"] = len(layout.columns)', 'table["count"] = MAX_COLUMNS'),
+    Mutant(
+        '("base", "<u8"), ("stride", "<i8"), ("elements", "<i8")',
+        '("base", "<u8"), ("elements", "<i8"), ("stride", "<i8")',
+    ),
+]
+
 _DEVICE_OPS = [
+    Mutant("max(1, min(MAX_TILE, _TILE_BYTES // all_bytes))", "max(1, _TILE_BYTES // all_bytes)"),
     Mutant(
-        'return 1 if column.quantized else 2 if column.dtype.kind == "b" else 0',
-        'return 2 if column.dtype.kind == "b" else 0',
+        "max(1, min(MAX_TILE, _TILE_BYTES // all_bytes))",
+        "min(MAX_TILE, _TILE_BYTES // all_bytes)",
     ),
     Mutant(
-        'return 1 if column.quantized else 2 if column.dtype.kind == "b" else 0',
-        "return 1 if column.quantized else 0",
+        "max(1, min(_MAX_SLICES, ",
+        "(min(_MAX_SLICES, ",
+        equivalent="CuPy launches at least one block",
+    ),
+    Mutant("int(row_bytes.max()) // 4 + 1", "1", equivalent="the grid is strided"),
+    Mutant("batch._is_own(_DeviceBatchMemory, self._layout) and", "True and"),
+    Mutant("bool(batch._memory.card == self._card.number)", "True"),
+    Mutant(
+        "    def sample(self, batch: Batch) -> None:\n        self._card.check_stream()\n",
+        "    def sample(self, batch: Batch) -> None:\n",
     ),
     Mutant(
-        'return 1 if column.quantized else 2 if column.dtype.kind == "b" else 0',
-        "return 1 if column.quantized else 2",
+        "batch: Batch, low: int, high: int) -> None:\n        self._card.check_stream()\n",
+        "batch: Batch, low: int, high: int) -> None:\n",
     ),
     Mutant(
-        'return 1 if column.quantized else 2 if column.dtype.kind == "b" else 0',
-        'return 1 if column.quantized else 2 if column.dtype.kind in "bu" else 0',
+        '        self._card.refuse_capture("asking the device how many rows there are (add enough '
+        'first)")\n',
+        "",
+    ),
+    Mutant(
+        '        self._card.check_current()\n        self._card.refuse_capture("synchronize")\n',
+        '        self._card.refuse_capture("synchronize")\n',
     ),
     Mutant("self.store(row, 1)", "self.store(row, 0)"),
     Mutant('return int(self.control()["total"])', 'return int(self.control()["draws"])'),
-    Mutant("_MAX_TILE = 32  #", "_MAX_TILE = 33  #"),
     Mutant("(_LAST_INVALID.itemsize if layout.quantizes else 0)", "0"),
     Mutant("cupy.zeros((capacity, stride), np.uint8)", "cupy.empty((capacity, stride), np.uint8)"),
     Mutant(
@@ -433,24 +482,8 @@ _DEVICE_OPS = [
         "cupy.empty(capacity, _LAST_INVALID)",
         open="what lies there is the number of the next write once in 2**64 times",
     ),
-    Mutant(
-        "self._arrays[place.array].data.ptr + place.offset", "self._arrays[place.array].data.ptr"
-    ),
-    Mutant(
-        "                column.elements * column.dtype.itemsize,\n",
-        "                column.stored_nbytes,\n",
-    ),
     Mutant("arrays = (*self._arrays, self._control, self._last_invalid)", "arrays = self._arrays"),
     Mutant("        if rows == 0:\n            return\n", ""),
-    Mutant("max(1, min(_MAX_TILE, 64 * 1024 // row_bytes))", "max(1, 64 * 1024 // row_bytes)"),
-    Mutant(
-        "max(1, min(_MAX_TILE, 64 * 1024 // row_bytes))", "min(_MAX_TILE, 64 * 1024 // row_bytes)"
-    ),
-    Mutant(
-        "slices = max(1, min(32,",
-        "slices = (min(32,",
-        equivalent="CuPy launches at least one block",
-    ),
     Mutant("-(-rows // tile)", "(rows // tile)", equivalent="the grid is strided"),
     Mutant(
         "threads = 1 if mask is None else _THREADS",
@@ -495,8 +528,6 @@ _DEVICE_OPS = [
         '        self._card.check_current()\n        self._card.refuse_capture("alloc',
         '        self._card.refuse_capture("alloc',
     ),
-    Mutant("batch._plan.card == self._card.number", "True"),
-    Mutant("batch._has_plan(_DevicePlan, self._layout) and", "True and"),
     Mutant('        self._card.refuse_capture("reading rows")\n', "", equivalent=_READ),
     Mutant('        self._card.refuse_capture("configure_ere")\n', ""),
     Mutant('        self._card.refuse_capture("pin_demo_prefix")\n', ""),
@@ -533,10 +564,26 @@ _INPUTS = [
         "if False and array.dtype == np.float64:",
     ),
     Mutant("if array.size == 0 and array.dtype == np.float64:", "if array.size == 0:"),
-    Mutant("wanted: tuple[Any, ...] = column.shape", "wanted: tuple[Any, ...] = shape"),
-    Mutant("wanted = (rows, *column.shape)", "wanted = (shape[0], *column.shape)"),
-    Mutant("if shape != wanted:", "if len(shape) != len(wanted):"),
-    Mutant("if shape != wanted:", "if shape[1:] != wanted[1:]:"),
+    Mutant("        fits = shape == column.shape\n", "        fits = True\n"),
+    Mutant("fits = shape == column.shape\n", "fits = len(shape) == len(column.shape)\n"),
+    Mutant("len(shape) > 0 and shape[1:] == column.shape", "shape[1:] == column.shape"),
+    Mutant("len(shape) > 0 and shape[1:] == column.shape", "len(shape) > 0"),
+    Mutant(" and rows in (ANY_ROWS, shape[0])", ""),
+    Mutant(" and rows in (ANY_ROWS, shape[0])", " and rows == shape[0]"),
+    Mutant("    if not fits:\n", "    if False:\n"),
+    Mutant(
+        "if rows is not None and shape == column.shape:",
+        "if shape == column.shape:",
+        equivalent="a shape that is wanted has no hint",
+    ),
+    Mutant("if rows is not None and shape == column.shape:", "if False:"),
+    Mutant("if rows is None and shape and shape[1:] == column.shape:", "if False:"),
+    Mutant("if rows is None and shape and shape[1:]", "if rows is None and shape[1:]"),
+    Mutant("math.prod(shape) == column.elements * (rows or 1)", "True"),
+    Mutant("math.prod(shape) == column.elements * (rows or 1)", "False"),
+    Mutant(
+        "math.prod(shape) == column.elements * (rows or 1)", "math.prod(shape) == column.elements"
+    ),
     Mutant("isinstance(value, np.ma.MaskedArray)", "False"),
     Mutant("    if isinstance(value, bytes):\n        return np.frombuffer(value, np.uint8)\n", ""),
     Mutant(
@@ -599,16 +646,25 @@ _REPLAY = [
     Mutant("MAX_CAPACITY = 2**31", "MAX_CAPACITY = 2**32"),
     # Adding
     Mutant(
-        "            self._ops.store_row(row)\n            self._count(1)\n",
-        "            self._count(1)\n            self._ops.store_row(row)\n",
+        "            self._ops.store_row(row)\n            self._total.count(known)\n",
+        "            self._ops.store_row(row)\n",
+    ),
+    Mutant(
+        "            self._ops.store(columns, rows, mask)\n            self._total.count(known)\n",
+        "            self._ops.store(columns, rows, mask)\n",
+    ),
+    Mutant(
+        "            self._ops.store_row(row)\n            self._total.count(known)\n",
+        "            self._total.count(known)\n            self._ops.store_row(row)\n",
         open="shows only where a launch fails, of which nobody expects anything",
     ),
-    Mutant("            self._count(1)\n", ""),
     Mutant(
         "        with self._lock:\n"
-        "            self._ops.store_row(row)\n"
-        "            self._count(1)\n",
-        "        self._ops.store_row(row)\n        self._count(1)\n",
+        "            known = self._known(1)\n"
+        "            self._ops.store_row(row)\n",
+        "        known = self._known(1)\n"
+        "        self._ops.store_row(row)\n"
+        "        with self._lock:\n",
     ),
     Mutant(
         "        row = self._ops.ingest_row(values)  # not under the lock: it may run the caller's "
@@ -620,13 +676,30 @@ _REPLAY = [
         "        with self._lock:\n            columns, rows = self._ops.ingest(values)\n",
     ),
     Mutant(
-        "        with self._lock:\n"
-        "            self._ops.store(columns, rows, mask)\n"
-        "            self._count(count)\n",
-        "        self._ops.store(columns, rows, mask)\n        self._count(count)\n",
+        "            known = self._known(count)\n"
+        "            self._ops.store(columns, rows, mask)\n",
+        "            known = self._known(count)\n"
+        "        self._ops.store(columns, rows, mask)\n"
+        "        if True:\n",
     ),
-    Mutant("            self._count(count)\n", "            self._count(rows)\n"),
-    Mutant("            self._count(count)\n", ""),
+    Mutant("known = self._known(1)", "known = self._known(2)"),
+    Mutant("known = self._known(count)", "known = self._known(rows)"),
+    Mutant(
+        "        if rows == 0:\n            return\n",
+        "",
+        equivalent="the back ends store nothing then",
+    ),
+    Mutant("return None if self._ops.capturing else rows", "return rows"),
+    Mutant("return None if self._ops.capturing else rows", "return None"),
+    Mutant(
+        "        row = self._ops.ingest_row(values)  # not under the lock: it may run the caller's "
+        "code\n        with self._lock:\n",
+        "        with self._lock:\n            row = self._ops.ingest_row(values)\n",
+    ),
+    Mutant(
+        "        columns, rows = self._ops.ingest(values)\n",
+        "        with self._lock:\n            columns, rows = self._ops.ingest(values)\n",
+    ),
     Mutant(
         "        count: int | None = rows\n        if mask is not None:",
         "        count: int | None = rows\n        if False:",
@@ -653,15 +726,23 @@ _REPLAY = [
         "return self._ops.make_batch(batch_size)",
     ),
     # Policies
-    Mutant("            self._policy.check_ere(enable, eta, c_min, k_max)\n", ""),
-    Mutant("            self._policy.ere = bool(enable)\n", ""),
+    Mutant("            self._policy.set_ere(bool(enable))\n", ""),
     Mutant(
-        "            self._policy.ere = bool(enable)\n", "            self._policy.ere = True\n"
+        "            self._policy.set_ere(bool(enable))\n",
+        "            self._policy.set_ere(True)\n",
     ),
-    Mutant("            self._policy.demo_count = int(n)\n", ""),
-    Mutant("None if batch_size is None else self._capacity - int(n)", "batch_size"),
-    Mutant("None if batch_size is None else self._capacity - int(n)", "self._capacity - int(n)"),
-    Mutant("None if batch_size is None else self._capacity - int(n)", "None"),
+    Mutant("self._policy.pin(n, None if batch_size is None else self._capacity - n)", "pass"),
+    Mutant("None if batch_size is None else self._capacity - n", "batch_size"),
+    Mutant("None if batch_size is None else self._capacity - n", "self._capacity - n"),
+    Mutant("None if batch_size is None else self._capacity - n", "None"),
+    Mutant("            self._policy.check_draw(batch_size, self._total.size_up_to(1))\n", ""),
+    Mutant("batch_size, self._total.size_up_to(1))", "batch_size, self._total.at_least)"),
+    Mutant("self._total.size_up_to(hi if is_count(hi) else 1)", "self._total.size_up_to(1)"),
+    Mutant("self._total.size_up_to(hi if is_count(hi) else 1)", "self._total.size_up_to(hi)"),
+    Mutant(
+        "return self._total.size_up_to(rows) >= rows", "return self._total.size_up_to(rows) > rows"
+    ),
+    Mutant("            self._policy.check_ere(enable, eta, c_min, k_max)\n", ""),
     # Looking
     Mutant(
         '"head": ring_head(total, demo_count, self._capacity)',
@@ -670,14 +751,10 @@ _REPLAY = [
     Mutant('"ere": bool(control["ere_enabled"])', '"ere": False'),
     # What the host knows of the cursor
     # Parts of the calls
-    Mutant(
-        "if extra.keys() != set(self._extra_names):",
-        "if not extra.keys() >= set(self._extra_names):",
-    ),
-    Mutant(
-        "if extra.keys() != set(self._extra_names):",
-        "if not extra.keys() <= set(self._extra_names):",
-    ),
+    Mutant("        if missing:\n", "        if False:\n"),
+    Mutant("        if unknown:\n", "        if False:\n"),
+    Mutant("if name not in extra]", "if name in extra]"),
+    Mutant("if name not in self._extra_names]", "if name in self._extra_names]"),
     Mutant("*(extra[name] for name in self._extra_names)", "*extra.values()"),
     Mutant("if not isinstance(out, Batch):", "if False:"),
     Mutant("if len(out) != batch_size:", "if False:"),
@@ -690,17 +767,11 @@ _REPLAY = [
         "        if batch_size is None:\n            raise Conf",
         "        if False:\n            raise Conf",
     ),
-    Mutant("            self._policy.check_draw(batch_size, self._total.size_for(1))\n", ""),
-    Mutant("batch_size, self._total.size_for(1))", "batch_size, self._total.at_least)"),
-    Mutant(
-        "size = self._total.size_for(hi if is_count(hi) else 1)", "size = self._total.size_for(1)"
-    ),
-    Mutant("self._policy.check_pin(n, batch_size, self._total.exact(), self._capacity)", "pass"),
+    Mutant("self._policy.check_pin(n, batch_size, self._total.exact(), self._capacity)", "n"),
     Mutant(
         "batch_size, self._total.exact(), self._capacity)",
         "batch_size, self._total.at_least, self._capacity)",
     ),
-    Mutant("return self._total.size_for(rows) >= rows", "return self._total.size_for(rows) > rows"),
     Mutant("return self._total.size()", "return self._total.at_least"),
     Mutant("waits = self._ops.reading_waits and not self._total.is_exact", "waits = False"),
     Mutant(
@@ -721,7 +792,6 @@ _REPLAY = [
         "ring_head(self._total.exact(), self._policy",
         "ring_head(self._total.at_least, self._policy",
     ),
-    Mutant("self._total.count(None if self._ops.capturing else rows)", "self._total.count(rows)"),
     Mutant(
         'refuse_too_large(row, self._capacity, memory, "this machine or control group")',
         "pass",
@@ -781,52 +851,53 @@ _BATCH = [
         "dict(zip(names[standard:], arrays[standard:], strict=True))",
         "dict(zip(names[standard:], reversed(arrays[standard:]), strict=True))",
     ),
+    Mutant(
+        "return Batch(names, arrays, function(self.indices), weights)",
+        "return Batch(names, arrays, self.indices, weights)",
+    ),
+    Mutant(
+        "return Batch(names, arrays, function(self.indices), weights)",
+        "return Batch(names, arrays, function(self.indices), weights, memory=self._memory)",
+    ),
+    Mutant(
+        "return Batch(names, arrays, function(self.indices), weights)",
+        "return Batch(names, arrays, function(self.indices))",
+    ),
+    Mutant("None if self.weights is None else function(self.weights)", "self.weights"),
+    Mutant(
+        "return Batch, (names, [self[name] for name in names], self.indices, self.weights)",
+        "return object.__reduce_ex__(self, 2)",
+    ),
+    Mutant(
+        "return Batch, (names, [self[name] for name in names], self.indices, self.weights)",
+        "return Batch, (names, [self[name] for name in names], self.indices)",
+    ),
+    Mutant("isinstance(memory, kind) and", "memory is not None and"),
+    Mutant("isinstance(memory, kind) and", "isinstance(memory, BatchMemory) and"),
+    Mutant("(memory.layout is layout or memory.layout == layout)", "True"),
+    Mutant("(memory.layout is layout or memory.layout == layout)", "memory.layout is layout"),
+    Mutant(
+        "(memory.layout is layout or memory.layout == layout)",
+        "memory.layout == layout",
+        equivalent="a layout equals itself, more slowly",
+    ),
+    Mutant("len(mine) == len(memory.arrays) and all", "all"),
+    Mutant(" and all(map(operator.is_, mine, memory.arrays))", ""),
+    Mutant(
+        "map(operator.is_, mine, memory.arrays)", "map(operator.is_, mine[1:], memory.arrays[1:])"
+    ),
+    Mutant("map(operator.is_, mine, memory.arrays)", "map(operator.is_, mine[:-1], memory.arrays)"),
+    Mutant("map(operator.is_, mine, memory.arrays)", "map(operator.is_, mine[:4], memory.arrays)"),
+    Mutant("operator.is_", "operator.is_not"),
+    Mutant("except AttributeError:  # one was deleted", "except KeyError:"),
+    Mutant("self.arrays = (*arrays, indices)", "self.arrays = (indices, *arrays)"),
     Mutant('or name in ("indices", "weights")', 'or name == "indices"'),
     Mutant("function(self[name]) for name in names", "function(self[name]) for name in TRANSITION"),
     Mutant(
-        "return Batch(names, arrays, function(self.indices))",
-        "return Batch(names, arrays, self.indices)",
-    ),
-    Mutant(
-        "return Batch(names, arrays, function(self.indices))",
-        "return Batch(names, arrays, function(self.indices), plan=self._plan)",
-    ),
-    Mutant(
-        "return Batch, (names, [self[name] for name in names], self.indices)",
-        "return object.__reduce_ex__(self, 2)",
-    ),
-    Mutant("isinstance(plan, kind) and", "plan is not None and"),
-    Mutant("isinstance(plan, kind) and", "isinstance(plan, Plan) and"),
-    Mutant("(plan.layout is layout or plan.layout == layout)", "True"),
-    Mutant("(plan.layout is layout or plan.layout == layout)", "plan.layout is layout"),
-    Mutant(
-        "(plan.layout is layout or plan.layout == layout)",
-        "plan.layout == layout",
-        equivalent="a layout equals itself, more slowly",
-    ),
-    Mutant(
-        "return all(map(operator.is_, (*mine, self.indices, *self.extra.values()), plan.arrays))",
-        "return True",
-    ),
-    Mutant("(*mine, self.indices, *self.extra.values()), plan", "mine, plan"),
-    Mutant("(*mine, self.indices, *self.extra.values()), plan", "(*mine, self.indices), plan"),
-    Mutant(
-        "(*mine, self.indices, *self.extra.values()), plan.arrays",
-        "(*mine, *self.extra.values()), (*plan.arrays[:5], *plan.arrays[6:])",
-    ),
-    Mutant(
-        "mine = (self.obs, self.action, self.reward, self.next_obs, self.terminated)",
-        "mine = (plan.arrays[0], self.action, self.reward, self.next_obs, self.terminated)",
-    ),
-    Mutant(
-        "mine = (self.obs, self.action, self.reward, self.next_obs, self.terminated)",
-        "mine = (self.obs, self.action, self.reward, self.next_obs, plan.arrays[4])",
+        'raise TypeError("a Batch does not unpack; take its columns by name, as in batch.obs")',
+        "return iter(self._names())",
     ),
     Mutant("except AttributeError:  # one was deleted", "except KeyError:"),
-    Mutant(
-        "self.arrays = (*arrays[:standard], indices, *arrays[standard:])",
-        "self.arrays = (*arrays[:standard], indices)",
-    ),
 ]
 
 _STEPS = [
@@ -886,7 +957,13 @@ _STEPS = [
     ),
 ]
 
-_CURSOR = [
+_KNOWN_TOTAL = [
+    Mutant("        if not self._reading_waits:\n            return\n", ""),
+    Mutant("        if not self._reading_waits:\n            return\n", "        return\n"),
+    Mutant("known if known >= min(rows, self._capacity) else self.size()", "known"),
+    Mutant("known if known >= min(rows, self._capacity) else self.size()", "self.size()"),
+    Mutant("min(rows, self._capacity)", "rows"),
+    Mutant("min(rows, self._capacity)", "1"),
     Mutant("self.is_exact = reading_waits", "self.is_exact = True"),
     Mutant("self.is_exact = reading_waits", "self.is_exact = False"),
     Mutant("self.is_exact = reading_waits", "self.is_exact = not reading_waits"),
@@ -903,8 +980,6 @@ _CURSOR = [
         "return ring_size(self.exact(), self._capacity)",
         "return ring_size(self.at_least, self._capacity)",
     ),
-    Mutant("known if known >= rows else self.size()", "known"),
-    Mutant("known if known >= rows else self.size()", "self.size()"),
     Mutant("known = ring_size(self.at_least, self._capacity)", "known = self.at_least"),
 ]
 
@@ -932,6 +1007,7 @@ _INVARIANTS = [
 ]
 
 _CUDA_DEVICE = [
+    Mutant("        _ = self.capturing\n", "        pass\n"),
     Mutant("return bool(self.cupy.cuda.get_current_stream().is_capturing())", "return False"),
     Mutant("except self.cupy.cuda.runtime.CUDARuntimeError as error:", "except KeyError as error:"),
     Mutant(
@@ -954,6 +1030,7 @@ _CUDA_DEVICE = [
 ]
 
 _DEVICE_INPUTS = [
+    Mutant('array.astype(column.dtype, order="C")', "array.astype(column.dtype)"),
     Mutant("_DLPACK_DEVICE = (2, 13)", "_DLPACK_DEVICE = (1, 2, 13)"),
     Mutant("_DLPACK_DEVICE = (2, 13)", "_DLPACK_DEVICE = (13,)"),
     Mutant(
@@ -983,7 +1060,7 @@ _DEVICE_INPUTS = [
         '            self._card.refuse_capture(\n                f"{column.name}: casting',
         '            str(\n                f"{column.name}: casting',
     ),
-    Mutant("return array.astype(column.dtype)", "return array.view(column.dtype)"),
+    Mutant('return array.astype(column.dtype, order="C")', "return array.view(column.dtype)"),
     Mutant(
         '            self._card.refuse_capture(\n                f"{column.name}: copying',
         '            str(\n                f"{column.name}: copying',
@@ -1080,6 +1157,7 @@ _INTEGERS = [
 ]
 
 _KERNEL_LOADER = [
+    Mutant('(_HERE / "cuda_src", _HERE.parent / "cuda_src")', '(_HERE.parent / "cuda_src",)'),
     Mutant("if include[1] not in seen:", "if True:"),
     Mutant("            seen.add(include[1])\n", ""),
     Mutant('"-std=c++17", "-fmad=false"', '"-std=c++17",'),
@@ -1092,14 +1170,16 @@ PYTHON = {
     "cpreplay/philox.py": _PHILOX,
     "cpreplay/policies.py": _POLICIES,
     "cpreplay/host_ops.py": _HOST_OPS,
+    "cpreplay/host_inputs.py": _HOST_INPUTS,
     "cpreplay/host_columns.py": _HOST_COLUMNS,
+    "cpreplay/kernel_structs.py": _KERNEL_STRUCTS,
     "cpreplay/device_ops.py": _DEVICE_OPS,
     "cpreplay/inputs.py": _INPUTS,
     "cpreplay/replay.py": _REPLAY,
     "cpreplay/schema.py": _SCHEMA,
     "cpreplay/batch.py": _BATCH,
     "cpreplay/steps.py": _STEPS,
-    "cpreplay/cursor.py": _CURSOR,
+    "cpreplay/known_total.py": _KNOWN_TOTAL,
     "cpreplay/invariants.py": _INVARIANTS,
     "cpreplay/cuda_device.py": _CUDA_DEVICE,
     "cpreplay/device_inputs.py": _DEVICE_INPUTS,

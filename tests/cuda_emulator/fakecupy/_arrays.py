@@ -288,7 +288,7 @@ class ndarray:
         return self._view(self._np.view(self.dtype if dtype is None else _check_dtype(dtype)))
 
     def copy(self, order: str = "C") -> "ndarray":
-        return self.astype(self.dtype)
+        return self.astype(self.dtype, order)
 
     def astype(
         self,
@@ -302,6 +302,9 @@ class ndarray:
         if not copy and dtype == self.dtype:
             return self
         made = ndarray(self.shape, dtype)
+        if self.size:  # "K" keeps the order of the axes in memory, so a transposed array stays so
+            strides = np.empty_like(self._np, dtype, order=order).strides
+            made = ndarray(self.shape, dtype, made.data, strides)
         made._copy_from(self, "copy" if dtype == self.dtype else "astype")
         return made
 

@@ -17,17 +17,20 @@ class KnownTotal:
     read : callable
         Gives the total from the control block; on a device that waits.
     reading_waits : bool
-        False for a host buffer, whose control block is always read and never doubled here.
+        False for a host buffer, whose control block is read every time: nothing is counted here.
     """
 
     def __init__(self, capacity: int, read: Callable[[], int], *, reading_waits: bool) -> None:
         self._capacity = capacity
         self._read = read
+        self._reading_waits = reading_waits
         self.at_least = 0
         self.is_exact = reading_waits
 
     def count(self, rows: int | None) -> None:
         """Note an add; None where only the device knows of how many rows."""
+        if not self._reading_waits:
+            return
         if rows is None:
             self.is_exact = False
         else:
@@ -43,7 +46,7 @@ class KnownTotal:
         """Rows held. Waits where `exact` does."""
         return ring_size(self.exact(), self._capacity)
 
-    def size_for(self, rows: int) -> int:
-        """Rows held, or the lower bound of it where that already reaches ``rows``."""
+    def size_up_to(self, rows: int) -> int:
+        """Rows held: exactly, or a lower bound that settles whether there are ``rows``."""
         known = ring_size(self.at_least, self._capacity)
-        return known if known >= rows else self.size()
+        return known if known >= min(rows, self._capacity) else self.size()
