@@ -84,9 +84,9 @@ class Policy:
                 )
             if capacity - prefix < batch_size:
                 raise ConfigurationError(
-                    f"pin_demo_prefix: n={prefix} leaves {capacity - prefix} of {capacity} rows for "
-                    f"online transitions, fewer than one minibatch of {batch_size}; use a larger "
-                    "capacity"
+                    f"pin_demo_prefix: n={prefix} leaves {capacity - prefix} of {capacity} rows "
+                    f"for online transitions, fewer than one minibatch of {batch_size}; use a "
+                    "larger capacity"
                 )
         return prefix
 

@@ -11,7 +11,7 @@ from tests.conftest import Backend
 
 
 def fingerprint(backend: Backend, buffer: Any) -> dict[str, Any]:
-    """All that a buffer is: its rows byte for byte, its control block, what the host knows."""
+    """Its rows byte for byte, its control block, its policy, and what the host knows of it."""
     rows = {
         column.name: backend.numpy(buffer.column(column.name)).tobytes()
         for column in buffer.columns
@@ -22,7 +22,7 @@ def fingerprint(backend: Backend, buffer: Any) -> dict[str, Any]:
         "stats": buffer.stats(),
         "size": len(buffer),
         "head": buffer.head,
-        "demo_count": buffer.demo_count,
+        "policy": repr(buffer._policy),
     }
 
 

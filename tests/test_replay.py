@@ -355,6 +355,28 @@ def test_an_out_that_does_not_fit_is_refused_and_draws_nothing(backend: Backend)
     )
 
 
+def test_a_refused_draw_takes_no_words_from_the_hosts_generator() -> None:
+    refusing, witness = (cpreplay.StoreReplay((3,), (2,), 20, seed=4) for _ in range(2))
+    with pytest.raises(cpreplay.EmptyBufferError):
+        refusing.sample(5)
+    for ring in (refusing, witness):
+        ring.add_batch(**numbered_rows(0, 15))
+    strange = refusing.make_batch(5)
+    strange.reward = strange.reward.copy()
+    refused = [
+        lambda: refusing.sample(0),
+        lambda: refusing.sample(5, out=strange),
+        lambda: refusing.sample(5, out=refusing.make_batch(4)),
+        lambda: refusing.sample(2**31 - 1),
+        lambda: refusing.sample_range(5, 0, 16),
+        lambda: refusing.sample_range(5, 0, 3, out=strange),
+    ]
+    for call in refused:
+        with pytest.raises(cpreplay.ReplayError):
+            call()
+    np.testing.assert_array_equal(refusing.sample(64).indices, witness.sample(64).indices)
+
+
 def test_a_batch_may_exceed_the_rows_held(backend: Backend) -> None:
     buffer = backend.buffer((3,), (2,), 20)
     buffer.add_batch(**numbered_rows(0, 2))

@@ -26,7 +26,7 @@ def effort(backend: Backend, examples: int, steps: int = 25) -> settings:
     """Fewer examples where kernels are emulated."""
     emulated = backend.name.startswith("emulated")
     return settings(
-        max_examples=max(5, examples // 12) if emulated else examples,
+        max_examples=max(5, examples // 3) if emulated else examples,
         stateful_step_count=steps,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
@@ -147,6 +147,31 @@ class Ring(RuleBasedStateMachine):
         rows = self.backend.numpy(batch.indices).tolist()
         assert rows == self.model.sample_range(batch_size, low, high)
         self.compare(batch, rows)
+
+    @precondition(lambda self: self.backend.is_device and self.ring.size > 0)
+    @rule(count=st.integers(1, 6), lanes=st.integers(1, 6), replays=st.integers(1, 3))
+    def replay_a_graph(self, count: int, lanes: int, replays: int) -> None:
+        cupy = self.backend.cupy
+        if self.ring.demo_count:
+            lanes = min(lanes, self.ring.capacity - self.ring.demo_count)
+        numbers = range(self.added, self.added + count)
+        rows = {name: self.backend.array(column) for name, column in self.take(count).items()}
+        out = self.buffer.make_batch(lanes)
+        assert len(self.buffer) == self.ring.size  # so that the host knows of a row
+        cupy.cuda.Device().synchronize()
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            stream.begin_capture()
+            self.buffer.add_batch(**rows)
+            self.buffer.sample(lanes, out=out)
+            graph = stream.end_capture()
+            for _ in range(replays):
+                graph.launch(stream)
+                stream.synchronize()
+                self.ring.add_batch(numbers)
+                drawn = self.backend.numpy(out.indices).tolist()
+                assert drawn == self.predicted(lanes)
+                self.compare(out, drawn)
+            stream.synchronize()
 
     def compare(self, batch: cpreplay.Batch, rows: list[int]) -> None:
         numbers = np.array(self.model.minibatch(rows))

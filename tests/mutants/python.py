@@ -692,15 +692,6 @@ _REPLAY = [
     Mutant("return None if self._ops.capturing else rows", "return rows"),
     Mutant("return None if self._ops.capturing else rows", "return None"),
     Mutant(
-        "        row = self._ops.ingest_row(values)  # not under the lock: it may run the caller's "
-        "code\n        with self._lock:\n",
-        "        with self._lock:\n            row = self._ops.ingest_row(values)\n",
-    ),
-    Mutant(
-        "        columns, rows = self._ops.ingest(values)\n",
-        "        with self._lock:\n            columns, rows = self._ops.ingest(values)\n",
-    ),
-    Mutant(
         "        count: int | None = rows\n        if mask is not None:",
         "        count: int | None = rows\n        if False:",
     ),
@@ -897,7 +888,6 @@ _BATCH = [
         'raise TypeError("a Batch does not unpack; take its columns by name, as in batch.obs")',
         "return iter(self._names())",
     ),
-    Mutant("except AttributeError:  # one was deleted", "except KeyError:"),
 ]
 
 _STEPS = [
