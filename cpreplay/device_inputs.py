@@ -119,7 +119,8 @@ class DeviceInputs:
             place = slice(offset, offset + array.nbytes)
             staged[place].view(array.dtype).reshape(array.shape)[...] = array
             ready[number] = block[place].view(array.dtype).reshape(array.shape)
-        block.set(staged)
+        if end:
+            block.set(staged)
         return ready
 
 

@@ -50,6 +50,7 @@ def test_packed_records_beyond_32_bits_of_bytes_come_back(backend: Backend) -> N
         batch = buffer.sample_range(2, place, place + 1)
         assert backend.numpy(batch.action).tolist() == [[number] * 4] * 2
         assert backend.numpy(batch.next_obs).tolist() == [number + 1] * 2
+        assert backend.numpy(batch.terminated).tolist() == [True] * 2
     assert buffer.head == 0
 
 

@@ -630,6 +630,14 @@ def test_invalid_rows_are_counted_anew_when_their_slots_are_written_again(device
         assert buffer.stats()["invalid_rows"] == count
 
 
+def test_every_invalid_row_of_a_large_batch_is_counted(device: Backend) -> None:
+    buffer = device.buffer(2, (), 150, obs_store_dtype="uint8")
+    bad, zeros = np.full((100, 2), 2.0, np.float32), np.zeros(100, np.float32)
+    for count in (100, 200, 300):  # more rows than a block stores, also where the ring wraps
+        buffer.add_batch(bad, zeros, zeros, bad, zeros > 0)
+        assert buffer.stats()["invalid_rows"] == count
+
+
 @pytest.mark.parametrize(
     ("field", "value", "invariant"),
     [

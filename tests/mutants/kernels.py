@@ -14,7 +14,7 @@ KERNEL_TESTS = {
     "cuda_src/draws.cu": _FIRST,
     "cuda_src/philox.cuh": _FIRST,
     "cuda_src/quantize.cuh": ("replay", "inputs", *_FIRST),
-    "cuda_src/rows.cu": ("replay", "large", "batch", "inputs", *_FIRST),
+    "cuda_src/rows.cu": ("replay", "large", "batch", "inputs", "device_arrays", *_FIRST),
 }
 
 _ONE_THREAD = "the host launches this kernel with one thread of one block"
