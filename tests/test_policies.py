@@ -161,15 +161,6 @@ def test_an_eta_of_one_never_shrinks_the_window(eta: Any, backend: Backend) -> N
         assert set(drawn(backend, buffer)) == set(range(20))
 
 
-def test_configuring_anew_makes_the_window_whole(backend: Backend) -> None:
-    buffer = with_rows(backend, 20)
-    buffer.configure_ere(eta=0.5)
-    for _ in range(3):
-        drawn(backend, buffer)
-    buffer.configure_ere(eta=0.5)
-    assert set(drawn(backend, buffer)) == set(range(20))
-
-
 def test_a_vanishing_window_needs_no_care_of_the_callers_error_state(backend: Backend) -> None:
     buffer = with_rows(backend, 20)
     with np.errstate(all="raise"):
@@ -252,18 +243,6 @@ def test_the_host_may_leave_the_batch_size_out_and_then_draws_any() -> None:
     buffer.pin_demo_prefix(19)
     add_rows(buffer, 1)
     assert len(buffer.sample(50)) == 50
-
-
-def test_half_of_each_batch_is_from_the_prefix(backend: Backend) -> None:
-    buffer = with_rows(backend, 5)
-    buffer.pin_demo_prefix(5, batch_size=15)
-    assert set(drawn(backend, buffer, 15)) <= set(range(5))  # there are no other rows yet
-    add_rows(buffer, 31)  # twice round and one more
-    assert (len(buffer), buffer.head) == (20, 6)
-    for size in (15, 14, 1):
-        rows = drawn(backend, buffer, size)
-        assert all(row < 5 for row in rows[: size // 2])
-        assert all(5 <= row < 20 for row in rows[size // 2 :])
 
 
 # Together

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import cpreplay
 from tests.conftest import Backend
 from tests.models import RingModel
 from tests.strategies import numbered_rows, row, stored_numbers
@@ -57,24 +56,6 @@ def test_a_range_draw_does_not_move_the_ere_window(backend: Backend) -> None:
     assert set(backend.numpy(buffer.sample(400).indices)) == set(range(10, 20))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"eta": 0.0}, {"eta": 1.1}, {"eta": np.nan}, {"eta": "0.9"}, {"eta": True}, {"enable": 0.9},
-        {"c_min": 0}, {"c_min": 1.5}, {"c_min": 2**63}, {"k_max": 0}, {"k_max": True},
-    ],
-)  # fmt: skip
-def test_ere_without_a_meaning_is_refused_and_changes_nothing(
-    options: dict[str, object], backend: Backend
-) -> None:
-    buffer = backend.buffer((3,), (2,), 20)
-    buffer.add_batch(**numbered_rows(0, 5))
-    with pytest.raises(cpreplay.ConfigurationError, match=f"configure_ere: {next(iter(options))}="):
-        buffer.configure_ere(**options)
-    assert buffer.stats()["ere"] is False
-    buffer.check()
-
-
 # Demonstrations
 
 
@@ -117,67 +98,6 @@ def test_without_an_online_row_the_whole_batch_is_demonstrations(backend: Backen
     rows = backend.numpy(buffer.sample(30).indices)
     assert (rows[:15] < 3).all()
     assert (rows[15:] == 3).all()
-
-
-@pytest.mark.parametrize("n", [0, 4, 6, -1, 5.0, True, None])
-def test_a_prefix_of_any_other_count_is_refused(n: object, backend: Backend) -> None:
-    buffer = backend.buffer((3,), (2,), 20)
-    buffer.add_batch(**numbered_rows(0, 5))
-    with pytest.raises(cpreplay.ConfigurationError, match="5 rows were added so far"):
-        buffer.pin_demo_prefix(n, batch_size=4)
-    assert buffer.demo_count == buffer.stats()["demo_count"] == 0
-
-
-def test_a_prefix_that_leaves_too_little_room_is_refused(backend: Backend) -> None:
-    buffer = backend.buffer((3,), (2,), 8)
-    buffer.add_batch(**numbered_rows(0, 5))
-    with pytest.raises(
-        cpreplay.ConfigurationError,
-        match="leaves 3 of 8 rows for online transitions, fewer than one minibatch of 4",
-    ):
-        buffer.pin_demo_prefix(5, batch_size=4)
-    buffer.add_batch(**numbered_rows(5, 3))
-    with pytest.raises(cpreplay.ConfigurationError, match="n=8 leaves none of the 8 rows"):
-        buffer.pin_demo_prefix(8, batch_size=1)
-    buffer.add_batch(**numbered_rows(8, 1))
-    with pytest.raises(cpreplay.ConfigurationError, match="9 rows were added so far"):
-        buffer.pin_demo_prefix(8, batch_size=1)
-
-
-def test_a_later_batch_that_the_online_rows_cannot_fill_is_refused(backend: Backend) -> None:
-    buffer = backend.buffer((3,), (2,), 20)
-    buffer.add_batch(**numbered_rows(0, 10))
-    buffer.pin_demo_prefix(10, batch_size=8)
-    assert len(buffer.sample(10)) == 10
-    with pytest.raises(cpreplay.SampleRangeError, match="room for 10 online rows"):
-        buffer.sample(11)
-
-
-def test_illegal_pairs_are_refused_both_ways_round(backend: Backend) -> None:
-    pinned, recent = (backend.buffer((3,), (2,), 20) for _ in range(2))
-    for buffer in (pinned, recent):
-        buffer.add_batch(**numbered_rows(0, 5))
-    pinned.pin_demo_prefix(5, batch_size=4)
-    recent.configure_ere()
-    with pytest.raises(cpreplay.OrderError, match="5 demonstrations are pinned"):
-        pinned.configure_ere()
-    with pytest.raises(cpreplay.OrderError, match="5 rows are pinned already"):
-        pinned.pin_demo_prefix(5, batch_size=4)
-    with pytest.raises(cpreplay.OrderError, match="ERE is on"):
-        recent.pin_demo_prefix(5, batch_size=4)
-    for buffer in (pinned, recent):
-        buffer.check()
-
-
-def test_the_device_wants_to_know_the_batch_size(device: Backend) -> None:
-    buffer = device.buffer((3,), (2,), 20)
-    buffer.add_batch(**numbered_rows(0, 5))
-    with pytest.raises(cpreplay.ConfigurationError, match="batch_size is required"):
-        buffer.pin_demo_prefix(5)
-    on_host = cpreplay.StoreReplay((3,), (2,), 20)
-    on_host.add_batch(**numbered_rows(0, 5))
-    on_host.pin_demo_prefix(5)
-    assert len(on_host.sample(100)) == 100
 
 
 def test_demonstrations_that_only_the_device_has_counted_can_be_pinned(device: Backend) -> None:

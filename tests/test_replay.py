@@ -385,39 +385,6 @@ def test_a_batch_may_exceed_the_rows_held(backend: Backend) -> None:
     assert len(batch) == 500
 
 
-def test_drawing_from_an_empty_buffer_is_refused(backend: Backend) -> None:
-    buffer = backend.buffer((3,), (2,), 20)
-    with pytest.raises(cpreplay.EmptyBufferError, match="holds none yet; add some first"):
-        buffer.sample(2)
-    with pytest.raises(cpreplay.SampleRangeError, match=r"holds 0 of 20; add rows first"):
-        buffer.sample_range(2, 0, 1)
-
-
-@pytest.mark.parametrize("batch_size", [0, -1, 2.0, True, None, "3"])
-def test_a_batch_size_is_a_positive_int(batch_size: object, backend: Backend) -> None:
-    buffer = backend.buffer((3,), (2,), 20)
-    buffer.add_batch(**numbered_rows(0, 2))
-    for call in (buffer.sample, buffer.make_batch, lambda size: buffer.sample_range(size, 0, 1)):
-        with pytest.raises(cpreplay.SampleRangeError, match="has to be an int >= 1"):
-            call(batch_size)
-
-
-@pytest.mark.parametrize(
-    ("lo", "hi"), [(0, 9), (-1, 2), (2, 2), (3, 2), (0, 0), (0.0, 2), (0, None), (False, True)]
-)
-def test_a_range_lies_in_the_rows_held(lo: object, hi: object, backend: Backend) -> None:
-    buffer = backend.buffer((3,), (2,), 8)
-    buffer.add_batch(**numbered_rows(0, 3))
-    with pytest.raises(cpreplay.SampleRangeError, match=r"rows \["):
-        buffer.sample_range(4, lo, hi)
-    with pytest.raises(
-        cpreplay.SampleRangeError,
-        match=r"cannot sample rows \[0, 9\): the buffer holds 3 of 8; ask inside \[0, 3\)",
-    ):
-        buffer.sample_range(4, 0, 9)
-    assert set(backend.numpy(buffer.sample_range(60, 1, 3).indices)) == {1, 2}
-
-
 def test_uniform_draws_are_uniform(backend: Backend) -> None:
     # 30,000 lanes over 60 rows: chi-square with 59 degrees of freedom. Its 99.9999 % point is
     # 126, so a right generator fails once in a million seeds; the seed is fixed.
@@ -474,12 +441,6 @@ def test_a_seed_is_a_64_bit_int(seed: object, backend: Backend) -> None:
 def test_a_capacity_is_an_int_in_range(capacity: object, backend: Backend) -> None:
     with pytest.raises(cpreplay.ConfigurationError, match="capacity"):
         backend.buffer((3,), (2,), capacity)
-
-
-def test_prioritized_is_refused_rather_than_drawn_uniformly(backend: Backend) -> None:
-    with pytest.raises(cpreplay.ConfigurationError, match="prioritized"):
-        backend.buffer((3,), (2,), 10, True)
-    assert backend.buffer((3,), (2,), 10).prioritized is False
 
 
 @pytest.mark.parametrize(
