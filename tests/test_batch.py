@@ -142,6 +142,38 @@ def test_a_batch_whose_array_was_replaced_is_no_out(name: str, backend: Backend)
     assert buffer.stats()["draws"] == draws
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_that_lost_a_column_is_no_out(name: str, backend: Backend) -> None:
+    buffer = filled(backend)
+    batch = buffer.make_batch(16)
+    if name in batch.extra:
+        del batch.extra[name]
+    else:
+        delattr(batch, name)
+    with pytest.raises(cpreplay.ShapeError, match="make_batch"):
+        buffer.sample(16, out=batch)
+    assert buffer.stats()["draws"] == 0
+
+
+def test_a_batch_that_gained_a_column_is_no_out(backend: Backend) -> None:
+    buffer = filled(backend)
+    batch = buffer.make_batch(16)
+    batch.extra["more"] = batch.reward
+    with pytest.raises(cpreplay.ShapeError, match="make_batch"):
+        buffer.sample(16, out=batch)
+    assert buffer.stats()["draws"] == 0
+
+
+def test_weights_are_mapped_and_copied_like_any_array(backend: Backend) -> None:
+    batch = filled(backend).sample(4)
+    batch.weights = batch.reward.copy()
+    mapped = batch.map(lambda array: ("mapped", array))
+    assert mapped.weights[0] == "mapped"
+    assert mapped.weights[1] is batch.weights
+    copied = copy.copy(batch)
+    assert copied.weights is batch.weights
+
+
 def test_a_batch_of_one_back_end_is_no_out_for_the_other(device: Backend) -> None:
     host = Backend("host")
     with pytest.raises(cpreplay.ShapeError, match="make_batch"):

@@ -491,6 +491,20 @@ def test_a_single_number_is_no_batch(number: Any, backend: Backend) -> None:
         store_batch(buffer, 1, obs=number, next_obs=[3.0])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "float64"])
+def test_empty_lists_are_an_empty_batch_of_any_dtype(dtype: str, backend: Backend) -> None:
+    buffer = backend.buffer((), (), 4, action_dtype=dtype)
+    buffer.add_batch([], [], [], [], [])
+    assert len(buffer) == 0
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "U1", "datetime64[s]"])
+def test_an_empty_array_of_no_numbers_is_refused(dtype: str, backend: Backend) -> None:
+    buffer = backend.buffer((), (), 4)
+    with refused(backend, buffer, DTypeError, "action"):
+        buffer.add_batch([], np.zeros(0, dtype), [], [], [])
+
+
 @pytest.mark.parametrize("value", [[1, [2, 3], 4], [[1, 2, 3], [1, 2]], [np.zeros(2), np.zeros(3)]])
 def test_a_ragged_sequence_is_refused(value: Any, backend: Backend) -> None:
     buffer = backend.buffer(3, 2, 4)

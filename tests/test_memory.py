@@ -4,6 +4,7 @@ import gc
 import os
 import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cpreplay
+import cpreplay.cuda_device
 import cpreplay.replay
 from cpreplay import memory
 from cpreplay.control import CONTROL
@@ -56,6 +58,30 @@ def test_an_unknown_amount_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr("cpreplay.memory._physical_memory", lambda: None)
     assert host_memory([tmp_path / "missing"]) is None
     assert host_memory([limit_file(tmp_path, "4096")]) == 4096
+
+
+@pytest.mark.parametrize("answer", [ValueError, OSError, -1])
+def test_a_system_need_not_say_how_much_it_has(
+    answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sysconf(name: str) -> int:
+        if name == "SC_PAGE_SIZE":
+            return 4096
+        if isinstance(answer, int):
+            return answer
+        raise answer(name)
+
+    monkeypatch.setattr(os, "sysconf", sysconf)
+    assert host_memory(()) is None
+
+
+def test_our_own_control_groups_are_asked_where_no_other_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = [limit_file(tmp_path, "4096")]
+    monkeypatch.setattr(memory, "_own_cgroup_limits", lambda: own)
+    assert host_memory() == 4096
+    assert host_memory(()) == PHYSICAL
 
 
 @pytest.mark.parametrize(
@@ -141,6 +167,14 @@ def test_a_card_refuses_what_exceeds_its_own_memory(device: Backend) -> None:
     assert device.cupy.get_default_memory_pool().used_bytes() == before
 
 
+def test_a_card_must_hold_a_buffer_in_all_of_its_memory_and_not_in_what_is_free(
+    device: Backend,
+) -> None:
+    held = device.cupy.zeros(10_000_000, np.uint8)
+    free, total = device.cupy.cuda.Device().mem_info
+    assert cpreplay.cuda_device.device_memory(device.cupy) == total >= free + held.nbytes
+
+
 def test_nbytes_is_at_least_the_rows(backend: Backend) -> None:
     for options in ({}, {"obs_store_dtype": "uint8"}):
         buffer = backend.buffer((20, 20), 2, 100, **options)
@@ -169,16 +203,20 @@ def test_the_control_groups_around_us_limit_us_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     membership = tmp_path / "cgroup"
-    membership.write_text("4:cpu,memory:/job/step\n3:cpuset:/other\n0::/user/run.scope\n")
+    membership.write_text("4:cpu,memory:/job/step\n3:cpuset:/other\n0::/user/a:b.scope\n")
     monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
     files = {
+        "user/a:b.scope/memory.max": 2_000_000,
         "user/memory.max": 3_000_000,
         "memory/job/step/memory.limit_in_bytes": 5_000_000,
         "other/memory.max": 1,
+        "memory/other/memory.limit_in_bytes": 2,
     }
     for name, limit in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{limit}\n")
+    assert memory.host_memory(memory._own_cgroup_limits(membership)) == 2_000_000
+    (tmp_path / "user/a:b.scope/memory.max").write_text("max\n")
     assert memory.host_memory(memory._own_cgroup_limits(membership)) == 3_000_000
     (tmp_path / "user/memory.max").write_text("max\n")
     assert memory.host_memory(memory._own_cgroup_limits(membership)) == 5_000_000

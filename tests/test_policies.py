@@ -44,8 +44,10 @@ def test_an_empty_buffer_gives_nothing(backend: Backend) -> None:
         buffer.sample(4)
 
 
-@pytest.mark.parametrize("size", [0, -1, True, False, 1.0, 2.5, "4", None, [4], np.float64(4)])
-def test_a_batch_size_is_an_int_of_at_least_one(size: Any, backend: Backend) -> None:
+@pytest.mark.parametrize(
+    "size", [0, -1, 2**31, 2**70, True, False, 1.0, 2.5, "4", None, [4], np.float64(4)]
+)
+def test_a_batch_size_is_an_int_from_1_to_2_31_less_one(size: Any, backend: Backend) -> None:
     buffer = with_rows(backend, 5)
     parts = (f"batch_size={size!r}", "an int >= 1")
     for call in (buffer.sample, buffer.make_batch, lambda size: buffer.sample_range(size, 0, 5)):

@@ -1,5 +1,7 @@
 """Rings of transitions, on every back end: what goes in, what is left, what comes out."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -559,6 +561,14 @@ def test_a_grid_smaller_than_its_work_does_all_of_it(
 ) -> None:
     # Grids have an upper limit; what is beyond it, each block does after its first share.
     monkeypatch.setattr(device_ops, "_MAX_BLOCKS", 2)
+    launch = device_ops.DeviceOps._launch
+    grids = []
+
+    def recorded(ops: Any, name: str, grid: tuple[int, ...], *args: Any, **options: Any) -> None:
+        grids.append(grid[0])
+        launch(ops, name, grid, *args, **options)
+
+    monkeypatch.setattr(device_ops.DeviceOps, "_launch", recorded)
     buffer, whole = (device.buffer((3,), (2,), 500, seed=4) for _ in range(2))
     rows = numbered_rows(0, 700)
     kept = np.arange(700) % 5 > 0
@@ -566,6 +576,7 @@ def test_a_grid_smaller_than_its_work_does_all_of_it(
     buffer.add_batch(**rows, mask=device.array(kept))
     drawn = [buffer.sample(900), buffer.sample_range(900, 3, 400)]
     expected = [*rows["obs"][:, 0], *rows["obs"][kept, 0]]
+    assert set(grids) == {1, 2}
     monkeypatch.undo()
     whole.add_batch(**rows)
     whole.add_batch(**rows, mask=device.array(kept))
@@ -616,11 +627,7 @@ def test_check_finds_a_control_block_that_someone_wrote_over(
     buffer = backend.buffer((3,), (2,), 5)
     buffer.add_batch(**numbered_rows(0, 3))
     buffer.check()
-    control = buffer._ops._control
-    fields = control.get().view(CONTROL) if backend.is_device else control
-    fields[field] = value
-    if backend.is_device:
-        control.set(fields.view(np.uint8))
+    overwrite(buffer, backend, field, value)
     with pytest.raises(cpreplay.InvariantError, match=invariant):
         buffer.check()
 
@@ -629,9 +636,7 @@ def test_check_finds_more_rows_than_the_host_counted(device: Backend) -> None:
     # A host buffer is asked and never counted, so there is nothing to compare.
     buffer = device.buffer((3,), (2,), 5)
     buffer.add_batch(**numbered_rows(0, 3))
-    fields = buffer._ops._control.get().view(CONTROL)
-    fields["total"] = 4
-    buffer._ops._control.set(fields.view(np.uint8))
+    overwrite(buffer, device, "total", 4)
     with pytest.raises(cpreplay.InvariantError, match="total is what the host counted"):
         buffer.check()
 
@@ -642,11 +647,28 @@ def test_check_finds_fewer_rows_than_the_host_counted(device: Backend) -> None:
     buffer.add_batch(**rows)
     buffer.add_batch(**rows, mask=device.array([True, False, False]))
     buffer.check()
-    fields = buffer._ops._control.get().view(CONTROL)
-    fields["total"] = 2
-    buffer._ops._control.set(fields.view(np.uint8))
+    overwrite(buffer, device, "total", 2)
     with pytest.raises(cpreplay.InvariantError, match="at least what the host counted"):
         buffer.check()
+
+
+@pytest.mark.parametrize("count", [4, -1])
+def test_check_finds_demonstrations_that_are_not_held(count: int, backend: Backend) -> None:
+    buffer = backend.buffer((3,), (2,), 5)
+    buffer.add_batch(**numbered_rows(0, 3))
+    buffer._policy.demo_count = count  # host and device agree
+    overwrite(buffer, backend, "demo_count", count)
+    with pytest.raises(cpreplay.InvariantError, match="demonstrations are rows that are held"):
+        buffer.check()
+
+
+def overwrite(buffer: Any, backend: Backend, field: str, value: int) -> None:
+    """Write into the control block, behind the buffer's back."""
+    control = buffer._ops._control
+    fields = control.get().view(CONTROL) if backend.is_device else control
+    fields[field] = value
+    if backend.is_device:
+        control.set(fields.view(np.uint8))
 
 
 @pytest.mark.parametrize("width", [1, 700])  # packed in the record, and an array of its own

@@ -48,7 +48,7 @@ def tests_pass(shop: Workshop, mutants: list[tuple[str, Mutant]]) -> bool:
 
 def run(shop: Workshop, mutants: list[tuple[str, Mutant]]) -> int:
     """Try every mutant, print what became of it, and return how many need attention."""
-    counts: collections.Counter[Outcome] = collections.Counter()
+    counts: dict[str, collections.Counter[Outcome]] = {}
     equivalent = attention = 0
     for file, mutant in mutants:
         begun = time.monotonic()
@@ -57,16 +57,27 @@ def run(shop: Workshop, mutants: list[tuple[str, Mutant]]) -> int:
         if mutant.equivalent and outcome is Outcome.SURVIVED:
             equivalent += 1
             continue
-        counts[outcome] += 1
+        counts.setdefault(file, collections.Counter())[outcome] += 1
         explained = outcome.caught and not mutant.equivalent
         attention += not (explained or (outcome is Outcome.SURVIVED and mutant.open))
-    for outcome in Outcome:
-        print(f"{counts[outcome]:4} {outcome.value}")
-    print(f"{equivalent:4} equivalent, and not counted")
-    caught = sum(counts[outcome] for outcome in Outcome if outcome.caught)
-    mutated = caught + counts[Outcome.SURVIVED] + counts[Outcome.TIMEOUT]
-    print(f"caught: {caught} of {mutated} ({100 * caught / max(1, mutated):.1f} %)")
+    summarise(counts)
+    print(f"{equivalent} equivalent, and not counted")
     return attention
+
+
+def summarise(counts: dict[str, collections.Counter[Outcome]]) -> None:
+    """Print how the mutants of each file fared, and of all of them."""
+    print("mutants  assertion  emulator  survived  timed out   caught  broken  file")
+    total = sum(counts.values(), collections.Counter[Outcome]())
+    for file, fates in {**counts, "all": total}.items():
+        caught = fates[Outcome.ASSERTION] + fates[Outcome.FINDING]
+        broken = fates[Outcome.BROKEN] + fates[Outcome.STALE]
+        mutated = fates.total() - broken
+        print(
+            f"{mutated:7}  {fates[Outcome.ASSERTION]:9}  {fates[Outcome.FINDING]:8}"
+            f"  {fates[Outcome.SURVIVED]:8}  {fates[Outcome.TIMEOUT]:9}"
+            f"  {100 * caught / max(1, mutated):5.1f} %  {broken:6}  {file}"
+        )
 
 
 def main() -> int:

@@ -37,16 +37,15 @@ PYTHON_TESTS = {
     "cpreplay/schema.py": ("schema", "batch", "replay"),
     "cpreplay/batch.py": ("batch", "device_arrays", "replay"),
     "cpreplay/steps.py": ("steps",),
-    "cpreplay/known_total.py": ("replay", "capture", "recent_and_demos", "steps"),
+    "cpreplay/known_total.py": ("replay", "capture", "recent_and_demos", "steps", "policies"),
     "cpreplay/invariants.py": ("replay", "recent_and_demos", "capture"),
     "cpreplay/cuda_device.py": ("availability", *_CARD),
     "cpreplay/device_inputs.py": ("device_arrays", "replay", "inputs", *_CARD),
     "cpreplay/memory.py": ("memory",),
     "cpreplay/integers.py": ("policies", "schema", "replay", "recent_and_demos"),
-    "cpreplay/kernels.py": ("kernels", "replay"),
+    "cpreplay/kernels.py": ("kernels", "replay", "packaging"),
 }
 
-_UPLOADS = "refused at the launch all the same, after an upload to the other card for nothing"
 _READ = "who reads rows has read the control block before, which refuses likewise"
 
 _CONTROL = [
@@ -278,7 +277,11 @@ _HOST_INPUTS = [
     ),
     Mutant("self._columns[0].batch(values[0], ANY_ROWS)", "np.asarray(values[0])"),
     Mutant("column.batch(value, rows) for", "column.batch(value, ANY_ROWS) for"),
-    Mutant("return array, int(np.count_nonzero(array))", "return array, rows"),
+    Mutant(
+        "return array, int(np.count_nonzero(array))",
+        "return array, rows",
+        equivalent="a host buffer counts when it stores, and asks nobody",
+    ),
     Mutant("host_array(mask, MASK, rows)", "host_array(mask, MASK, ANY_ROWS)"),
     Mutant("self._dtype = column.dtype if as_it_is else None", "self._dtype = column.dtype"),
     Mutant(
@@ -431,7 +434,11 @@ _KERNEL_STRUCTS = [
         "            column.stored_nbytes,\n",
     ),
     Mutant('table["count"] = len(layout.columns)', 'table["count"] = len(layout.columns) - 1'),
-    Mutant('table["count"] = len(layout.columns)', 'table["count"] = MAX_COLUMNS'),
+    Mutant(
+        'table["count"] = len(layout.columns)',
+        'table["count"] = MAX_COLUMNS',
+        equivalent="columns of no bytes and no elements are copied as well, which does nothing",
+    ),
     Mutant(
         '("base", "<u8"), ("stride", "<i8"), ("elements", "<i8")',
         '("base", "<u8"), ("elements", "<i8"), ("stride", "<i8")',
@@ -483,7 +490,11 @@ _DEVICE_OPS = [
         open="what lies there is the number of the next write once in 2**64 times",
     ),
     Mutant("arrays = (*self._arrays, self._control, self._last_invalid)", "arrays = self._arrays"),
-    Mutant("        if rows == 0:\n            return\n", ""),
+    Mutant(
+        "        if rows == 0:\n            return\n",
+        "",
+        equivalent="add_batch hands no empty batch on",
+    ),
     Mutant("-(-rows // tile)", "(rows // tile)", equivalent="the grid is strided"),
     Mutant(
         "threads = 1 if mask is None else _THREADS",
@@ -507,18 +518,15 @@ _DEVICE_OPS = [
     Mutant(
         "max(1, min(-(-items // _THREADS), _MAX_BLOCKS))",
         "-(-items // _THREADS)",
-        open="a draw of more than 2**20 lanes by a larger grid: right, and no faster",
     ),
     Mutant('        self._card.refuse_capture("making a buffer")\n', ""),
     Mutant(
         "        self._card.check_current()\n        return self._inputs.row",
         "        return self._inputs.row",
-        open=_UPLOADS,
     ),
     Mutant(
         "        self._card.check_current()\n        return self._inputs.batch",
         "        return self._inputs.batch",
-        open=_UPLOADS,
     ),
     Mutant(
         'refuse_capture("allocating a batch (get it from make_batch, and give it as out)")',
@@ -555,7 +563,11 @@ _INPUTS = [
     Mutant("if array.dtype == np.float64 and array.size and", "if array.dtype == np.float64 and"),
     Mutant("if array.dtype == np.float64 and array.size and", "if False and"),
     Mutant("np.abs(array).max() >= 2.0**63", "np.abs(array).max() > 2.0**63"),
-    Mutant("np.abs(array).max() >= 2.0**63", "array.max() >= 2.0**63"),
+    Mutant(
+        "np.abs(array).max() >= 2.0**63",
+        "array.max() >= 2.0**63",
+        equivalent="NumPy makes floats of integers only where one of them is 2**63 or more",
+    ),
     Mutant("np.abs(array).max() >= 2.0**63", "array.min() >= 2.0**63"),
     Mutant("return exact if _holds_integers(exact) else array", "return exact"),
     Mutant("return exact if _holds_integers(exact) else array", "return array"),
@@ -948,7 +960,11 @@ _STEPS = [
 ]
 
 _KNOWN_TOTAL = [
-    Mutant("        if not self._reading_waits:\n            return\n", ""),
+    Mutant(
+        "        if not self._reading_waits:\n            return\n",
+        "",
+        equivalent="what is counted is right as well, where all of it is read",
+    ),
     Mutant("        if not self._reading_waits:\n            return\n", "        return\n"),
     Mutant("known if known >= min(rows, self._capacity) else self.size()", "known"),
     Mutant("known if known >= min(rows, self._capacity) else self.size()", "self.size()"),

@@ -20,7 +20,8 @@ LIMIT = 180  # seconds for one mutant
 _BROKEN = re.compile(
     r"\b(CompileError|CompileException|CalledProcessError|SyntaxError|NameError)\b"
 )
-_COPIED = ("cpreplay", "cuda_src", "tests", "setup.cfg", "pyproject.toml")
+_COPIED = ("cpreplay", "cuda_src", "tests", "setup.cfg", "pyproject.toml",
+           "LICENSE", "README.md", "CHANGELOG.md")  # fmt: skip
 
 
 class Outcome(enum.Enum):
