@@ -3,7 +3,7 @@
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -47,10 +47,16 @@ def pixel_transitions(count: int, seed: int) -> Transitions:
     return obs, action, rng.random(count, np.float32), next_obs, rng.random(count) < 0.01
 
 
-def chunks(rows: int, chunk: int) -> Iterator[tuple[int, int]]:
-    """(rows of the chunk, its number) until the ring is full."""
-    for number, start in enumerate(range(0, rows, chunk)):
-        yield min(chunk, rows - start), number
+def transition_chunks(rows: int) -> Iterator[Transitions]:
+    """What fills a ring of so many transitions, a part at a time; every time the same."""
+    for number, start in enumerate(range(0, rows, _CHUNK)):
+        yield transitions(min(_CHUNK, rows - start), number)
+
+
+def pixel_chunks(rows: int) -> Iterator[Transitions]:
+    """The same for images."""
+    for number, start in enumerate(range(0, rows, _PIXEL_CHUNK)):
+        yield pixel_transitions(min(_PIXEL_CHUNK, rows - start), number)
 
 
 def calls_per_block(bytes_per_call: int) -> int:
@@ -94,9 +100,9 @@ class Cpreplay(Contender):
         from cpreplay import StoreReplay
 
         buffer = StoreReplay(OBS, ACTION, rows, seed=0)
-        for count, number in chunks(rows, _CHUNK):
-            buffer.add_batch(*transitions(count, number))
-        _check_full(self, len(buffer), rows)
+        for chunk in transition_chunks(rows):
+            buffer.add_batch(*chunk)
+        check_filled(self.name, len(buffer), rows, self._row(buffer), transition_chunks)
         blocks: dict[str, Block] = {}
         for batch_size in SAMPLE_BATCHES:
             blocks |= _own_sample_blocks(buffer, batch_size, ROW_BYTES)
@@ -113,11 +119,16 @@ class Cpreplay(Contender):
         from cpreplay import StoreReplay
 
         buffer = StoreReplay(PIXELS, (), rows, obs_dtype="uint8", action_dtype="int64", seed=0)
-        for count, number in chunks(rows, _PIXEL_CHUNK):
-            buffer.add_batch(*pixel_transitions(count, number))
-        _check_full(self, len(buffer), rows)
+        for chunk in pixel_chunks(rows):
+            buffer.add_batch(*chunk)
+        check_filled(self.name, len(buffer), rows, self._row(buffer), pixel_chunks)
         self._pixels = buffer
         return _own_sample_blocks(buffer, PIXEL_BATCH, PIXEL_ROW_BYTES)
+
+    @staticmethod
+    def _row(buffer: Any) -> list[NDArray[Any]]:
+        drawn = buffer.sample(1)
+        return [drawn.obs, drawn.action, drawn.reward, drawn.next_obs, drawn.terminated]
 
     def copy_bounds(self) -> dict[str, Block]:
         """Plain copies of as many cold rows out of the same memory, by the name of the loop.
@@ -147,9 +158,10 @@ class Cpprb(Contender):
 
     def transition_blocks(self, rows: int) -> dict[str, Block]:
         buffer = self._buffer(rows, {"shape": OBS}, {"shape": ACTION})
-        for count, number in chunks(rows, _CHUNK):
-            buffer.add(**self._named(transitions(count, number)))
-        _check_full(self, buffer.get_stored_size(), rows)
+        for chunk in transition_chunks(rows):
+            buffer.add(**self._named(chunk))
+        held = buffer.get_stored_size()
+        check_filled(self.name, held, rows, self._row(buffer), transition_chunks)
         blocks: dict[str, Block] = {}
         for batch_size in SAMPLE_BATCHES:
             sample = partial(buffer.sample, batch_size)
@@ -168,9 +180,9 @@ class Cpprb(Contender):
         buffer = self._buffer(
             rows, {"shape": PIXELS, "dtype": np.uint8}, {"shape": 1, "dtype": np.int64}
         )
-        for count, number in chunks(rows, _PIXEL_CHUNK):
-            buffer.add(**self._named(pixel_transitions(count, number)))
-        _check_full(self, buffer.get_stored_size(), rows)
+        for chunk in pixel_chunks(rows):
+            buffer.add(**self._named(chunk))
+        check_filled(self.name, buffer.get_stored_size(), rows, self._row(buffer), pixel_chunks)
         return _same_for_both(partial(buffer.sample, PIXEL_BATCH), PIXEL_BATCH, PIXEL_ROW_BYTES)
 
     @staticmethod
@@ -181,6 +193,11 @@ class Cpprb(Contender):
             rows,
             {"obs": obs, "act": action, "rew": {}, "next_obs": obs, "done": {"dtype": bool}},
         )
+
+    @staticmethod
+    def _row(buffer: Any) -> list[NDArray[Any]]:
+        drawn = buffer.sample(1)
+        return [drawn[name] for name in ("obs", "act", "rew", "next_obs", "done")]
 
     @staticmethod
     def _named(values: Any) -> dict[str, Any]:
@@ -200,13 +217,15 @@ class Rlox(Contender):
         import rlox
 
         buffer = rlox.ReplayBuffer(rows, OBS, ACTION)
-        for count, number in chunks(rows, _CHUNK):
-            buffer.push_batch(*self._flat(transitions(count, number)))
-        _check_full(self, len(buffer), rows)
-        next_seed = itertools.count().__next__
+        for chunk in transition_chunks(rows):
+            buffer.push_batch(*self._flat(chunk))
+        drawn = buffer.sample(1, 0)
+        row = [drawn[name] for name in ("obs", "actions", "rewards", "next_obs", "terminated")]
+        check_filled(self.name, len(buffer), rows, row, transition_chunks)
         blocks: dict[str, Block] = {}
         for batch_size in SAMPLE_BATCHES:
-            sample = partial(_with_next, next_seed, partial(buffer.sample, batch_size))
+            # no function of ours in between: the seeds are counted in C
+            sample = map(partial(buffer.sample, batch_size), itertools.count()).__next__
             blocks |= _same_for_both(sample, batch_size, ROW_BYTES)
         blocks["add"] = [
             partial(buffer.push, obs, action, reward, terminated, False, next_obs)
@@ -234,10 +253,6 @@ class Rlox(Contender):
         )
 
 
-def _with_next(next_seed: Callable[[], int], sample: Callable[[int], Any]) -> Any:
-    return sample(next_seed())
-
-
 def _single_transitions(
     count: int,
 ) -> list[tuple[NDArray[Any], NDArray[Any], float, NDArray[Any], bool]]:
@@ -262,6 +277,23 @@ def _same_for_both(sample: Call, batch_size: int, row_bytes: int) -> dict[str, B
     return {f"sample({batch_size})": block, f"sample({batch_size}, out=)": block}
 
 
-def _check_full(contender: Contender, held: int, rows: int) -> None:
+def check_filled(
+    name: str,
+    held: int,
+    rows: int,
+    row: Sequence[NDArray[Any]],
+    chunks: Callable[[int], Iterator[Transitions]],
+) -> None:
+    """Raise unless the ring is full, and one row drawn from it is one that went in.
+
+    ``row`` has the drawn row's columns in the order of `Transitions`.
+    """
     if held != rows:
-        raise RuntimeError(f"{contender.name} holds {held:,} rows, not {rows:,}: bad adapter")
+        raise RuntimeError(f"{name} holds {held:,} rows, not {rows:,}: bad adapter")
+    drawn = [np.ravel(value) for value in row]
+    for chunk in chunks(rows):
+        for place in np.flatnonzero(chunk[2] == drawn[2]):  # a few have the same reward
+            made = (np.ravel(column[place]) for column in chunk)
+            if all(map(np.array_equal, made, drawn)):
+                return
+    raise RuntimeError(f"{name} gave a row that was never added: bad adapter")

@@ -13,7 +13,7 @@ def describe_machine() -> dict[str, Any]:
     """Processor, cores, caches, memory and load, as far as the system tells."""
     return {
         "cpu": _cpu_model(),
-        "cores": os.cpu_count(),
+        "cores": _cores(),
         "caches": _caches(),
         "memory_bytes": _memory(),
         "system": platform.platform(),
@@ -28,6 +28,13 @@ def package_version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return NOT_INSTALLED
+
+
+def _cores() -> int | None:
+    """Those that this process may use, which in a container can be fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
 
 
 def _cpu_model() -> str:

@@ -269,6 +269,12 @@ def _legend(report: Mapping[str, Any]) -> str:
         "A ratio is the median of the rounds' own ratios; below 1, cpreplay is the faster.",
         "memmove, memcpy in C and np.copyto are plain copies of the same number of drawn rows.",
     ]
+    if report["settings"]["quick"]:
+        lines.insert(
+            0,
+            "--quick: rings this small fit in a processor's caches, so these timings show that the "
+            "benchmark works and are not for comparison.",
+        )
     for name, contender in report["contenders"].items():
         lines.append(f"{name} {contender['version']}: {contender['how']}.")
     return "\n" + "\n".join(textwrap.fill(line, 110, subsequent_indent="  ") for line in lines)

@@ -155,10 +155,11 @@ def test_a_batch_that_lost_a_column_is_no_out(name: str, backend: Backend) -> No
     assert buffer.stats()["draws"] == 0
 
 
-def test_a_batch_that_gained_a_column_is_no_out(backend: Backend) -> None:
+@pytest.mark.parametrize("name", ["reward", "indices"])
+def test_a_batch_that_gained_a_column_is_no_out(name: str, backend: Backend) -> None:
     buffer = filled(backend)
     batch = buffer.make_batch(16)
-    batch.extra["more"] = batch.reward
+    batch.extra["more"] = batch[name]
     with pytest.raises(cpreplay.ShapeError, match="make_batch"):
         buffer.sample(16, out=batch)
     assert buffer.stats()["draws"] == 0

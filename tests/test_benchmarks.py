@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import random
 import subprocess
 import sys
@@ -10,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import cpreplay
 from benchmarks import contenders, uniform
 from benchmarks.copy_bound import copy_loops
 from benchmarks.interleave import interleaved, ratio
-from benchmarks.machine import NOT_INSTALLED
+from benchmarks.machine import NOT_INSTALLED, describe_machine
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = ["--quick", "--rounds", "2", "--rows", "5000", "--pixel-rows", "64"]
@@ -52,6 +54,7 @@ def test_the_quick_benchmark_times_every_installed_contender_in_every_case(tmp_p
     assert {"np.copyto", "memmove"} <= bounded["microseconds"].keys()
     assert bounded["ratio_to_best_bound"] > 0
     assert "not compared" in run.stdout
+    assert "are not for comparison" in " ".join(run.stdout.split())
 
 
 def test_a_missing_peer_has_a_column_that_says_so(monkeypatch, capsys):
@@ -61,6 +64,34 @@ def test_a_missing_peer_has_a_column_that_says_so(monkeypatch, capsys):
     (add,) = (line for line in lines if line.startswith("add "))
     assert add.count(NOT_INSTALLED) == 2
     assert any(line.startswith("rlox not installed: ") for line in lines)
+
+
+def test_a_ring_that_is_not_full_or_holds_other_rows_is_refused(monkeypatch):
+    adapter = contenders.Cpreplay()
+    adapter.transition_blocks(300)
+    adapter.pixel_blocks(20)
+    add_batch = cpreplay.StoreReplay.add_batch
+
+    def exchanged(self, obs, action, reward, next_obs, terminated):
+        return add_batch(self, next_obs, action, reward, obs, terminated)
+
+    monkeypatch.setattr(cpreplay.StoreReplay, "add_batch", exchanged)
+    for fill in (adapter.transition_blocks, adapter.pixel_blocks):
+        with pytest.raises(RuntimeError, match="cpreplay gave a row that was never added"):
+            fill(20)
+    monkeypatch.setattr(
+        cpreplay.StoreReplay,
+        "add_batch",
+        lambda self, *columns: add_batch(self, *(column[:5] for column in columns)),
+    )
+    with pytest.raises(RuntimeError, match="cpreplay holds 5 rows, not 20"):
+        adapter.transition_blocks(20)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell")
+def test_the_cores_are_those_that_this_process_may_use(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5, 6})
+    assert describe_machine()["cores"] == 3
 
 
 def test_a_case_that_does_not_exist_is_refused():

@@ -1,5 +1,7 @@
 """The emulator: mistakes in kernels are reported, their correct twins are not."""
 
+import concurrent.futures
+import ctypes
 import os
 import pathlib
 import subprocess
@@ -71,10 +73,16 @@ PLANTED = [
     ("endless_arithmetic", lambda: (1, 64, (out(), np.uint32(4))), "step limit"),
     ("misaligned_float4", lambda: (1, 64, (floats(), floats().data)), "type_mismatch|misaligned"),
     ("misaligned_atomic", lambda: (1, 64, (out(),)), "misaligned 4-byte write of int32"),
-    ("uninitialised_shared", lambda: (1, 64, (out(),)), "uninitialised read of shared memory"),
+    ("uninitialised_shared", lambda: (1, 64, (out(),)), "read of shared .* at byte 252, "),
     ("other_blocks_output", lambda: (2, 64, (out(), out())), "race: .* of int32"),
     ("one_past_the_end", lambda: (1, 64, (out(64), i32(64))), "out of bounds: 4-byte write"),
     ("past_shared", lambda: (1, 64, (out(),), 256), "out of bounds: 4-byte write .* shared"),
+    ("past_dynamic_shared", lambda: (1, 64, (out(),), 101), "1-byte write at byte 101 of 101 "),
+    (
+        "into_the_next_shared_array",
+        lambda: (1, 64, (out(),)),
+        "4-byte write at byte 256 of 256 bytes of shared memory",
+    ),
     ("signed_overflow", lambda: (1, 64, (out(),)), "undefined behaviour .add_overflow"),
     ("float_cast", lambda: (1, 64, (floats(), cp.zeros(64, np.uint8))), "float_cast_overflow"),
 ]
@@ -323,6 +331,22 @@ def test_conversions_of_floats_round_half_to_even_and_saturate():
     assert (rz.get() == np.clip(truncated, -(2**31), 2**31 - 1)).all()
 
 
+def test_conversions_of_doubles_to_integers_give_nan_the_top_bit():
+    x = values("f8")
+    n = x.size
+    types = (i32, np.uint32, i64, u64)
+    made = [cp.empty(n, t) for t in types]
+    kernel("double_to_integer", "intrinsics.cu")(1, 64, (cp.asarray(x), *made, i32(n)))
+    for dtype, got in zip(types, made, strict=True):
+        limits = np.iinfo(dtype)
+        top_bit = limits.min or limits.max // 2 + 1
+        expected = [
+            top_bit if v != v else int(max(min(v, limits.max), limits.min))
+            for v in np.rint(x).tolist()
+        ]
+        assert got.get().tolist() == expected
+
+
 @pytest.mark.parametrize("mode", ["check", "fast"])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_arithmetic_is_ieee_and_never_contracted(dtype, mode):
@@ -418,6 +442,33 @@ def test_a_kernel_finds_no_header_that_nvrtc_lacks():
         emu.Module('extern "C" __global__ void k(uint64_t* p) { *p = 1; }')
 
 
+def test_a_kernel_takes_at_most_4096_bytes_of_arguments():
+    code = 'struct Table { char rows[%d]; }; extern "C" __global__ void k(Table t, long long* p) {}'
+    emu.Module(code % 4081)  # and 7 bytes to align the pointer
+    with pytest.raises(emu.CompileError, match="at most 4096 bytes of arguments"):
+        emu.Module(code % 4089)
+
+
+def test_static_and_dynamic_shared_memory_are_limited_together():
+    code = """
+        extern "C" __global__ void k(int* p) {
+            __shared__ char fixed[40 << 10];
+            extern __shared__ char given[];
+            if (threadIdx.x == 0) fixed[0] = given[0] = 1;
+        }"""
+    run, x = cp.RawKernel(code, "k"), out(1)
+    run((1,), (32,), (x,), shared_mem=8 << 10)
+    cp.cuda.Device().synchronize()
+    run((1,), (32,), (x,), shared_mem=(8 << 10) + 1)
+    with pytest.raises(emu.EmuError, match="shared memory: 40960 bytes static and 8193 dynamic"):
+        cp.cuda.Device().synchronize()
+    run.max_dynamic_shared_size_bytes = 100 << 10
+    run((1,), (32,), (x,), shared_mem=100 << 10)
+    cp.cuda.Device().synchronize()
+    with pytest.raises(RuntimeError, match="dynamic shared memory over the limit"):
+        run((1,), (32,), (x,), shared_mem=(100 << 10) + 1)
+
+
 # ---- building, and the two modes
 
 
@@ -428,6 +479,25 @@ def test_mode_fast_gives_the_same_values_and_finds_out_of_bounds_writes_by_their
     assert (x.get() == np.arange(100)).all()
     with pytest.raises(emu.EmuError, match="something was written just after uint8"):
         kernel("write_bytes", "memory.cu")(2, 64, (x, i32(600)))
+
+
+def test_launches_of_several_threads_follow_one_another():
+    code = """
+        extern "C" __global__ void k(int* p) {
+            for (int i = 0; i < 200; ++i) {
+                atomicAdd(p, 1);
+                __syncthreads();
+            }
+        }"""
+    module = emu.Module(code, mode="fast")
+
+    def launch(_):
+        count = ctypes.c_int()
+        module.launch("k", (2,), (64,), [ctypes.pointer(count)])
+        return count.value
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(launch, range(8))) == [200 * 128] * 8
 
 
 def test_an_error_says_which_line_of_which_file_it_is_at():
@@ -465,19 +535,56 @@ def test_several_processes_may_fill_the_cache_together(empty_cache):
     root = pathlib.Path(__file__).parent.parent
     command = [sys.executable, "-c", script]
     running = [subprocess.Popen(command, cwd=root, env=environment) for _ in range(2)]
-    assert [p.wait(timeout=120) for p in running] == [0, 0]
+    try:
+        assert [p.wait(timeout=120) for p in running] == [0, 0]
+    finally:  # none outlives this test
+        for process in running:
+            process.kill()
+            process.wait()
     assert sorted(p.suffix for p in empty_cache.iterdir()) == [".so", ".so"]
 
 
 def test_the_cache_forgets_what_was_not_used_for_a_month(empty_cache, monkeypatch):
     empty_cache.mkdir()
     now = time.time()
-    for name, days, size in [("old", 31, 10), ("a", 3, 10), ("b", 2, 90), ("c", 1, 10)]:
-        path = empty_cache / f"{name}.so"
+    for letter, days, size in [("a", 3, 10), ("b", 2, 90), ("c", 1, 10), ("d", 31, 10)]:
+        path = empty_cache / f"{letter * 24}.so"
         path.write_bytes(b"x" * size)
         os.utime(path, (now - days * 86400,) * 2)
     emu.prune(now)
-    assert sorted(p.stem for p in empty_cache.iterdir()) == ["a", "b", "c"]
+    assert sorted(p.stem[0] for p in empty_cache.iterdir()) == ["a", "b", "c"]
     monkeypatch.setattr(emu, "KEEP_BYTES", 100)
     emu.prune(now)
-    assert sorted(p.stem for p in empty_cache.iterdir()) == ["b", "c"]
+    assert sorted(p.stem[0] for p in empty_cache.iterdir()) == ["b", "c"]
+
+
+def test_pruning_leaves_alone_what_the_emulator_did_not_make(empty_cache, monkeypatch):
+    empty_cache.mkdir()
+    strangers = ["thesis.txt", "libm.so", "build", "build-mine", "photos"]
+    left_by_a_killed_build = empty_cache / f"build-{'a' * 24}-x_1"
+    for path in [*(empty_cache / name for name in strangers), left_by_a_killed_build]:
+        if path.suffix:
+            path.write_bytes(b"x" * 100)
+        else:
+            path.mkdir()
+        os.utime(path, (0, 0))
+    (empty_cache / f"{'b' * 24}.so").symlink_to(empty_cache / "libm.so")
+    monkeypatch.setattr(emu, "KEEP_BYTES", 10)
+    emu.prune()
+    kept = {p.name for p in empty_cache.iterdir()}
+    assert set(strangers) <= kept
+    assert left_by_a_killed_build.name not in kept
+
+
+def test_a_library_that_is_pruned_just_before_it_is_used_is_built_again(empty_cache, monkeypatch):
+    code = 'extern "C" __global__ void k(int* p) { *p = 1; }'
+    path = pathlib.Path(emu.Module(code).path)
+    utime = os.utime
+
+    def pruned_first(path, *times):
+        pathlib.Path(path).unlink()
+        utime(path, *times)
+
+    monkeypatch.setattr(os, "utime", pruned_first)
+    assert emu.Module(code).path == str(path)
+    assert path.exists()

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+import cpreplay
 from tests.cuda_emulator import emu
 from tests.cuda_emulator import fakecupy as cp
 from tests.cuda_emulator.fakecupy import _memory
@@ -128,6 +129,46 @@ def test_copies_are_copies():
     assert x.T.ravel().data.ptr != x.data.ptr
 
 
+def test_what_the_fake_would_ignore_it_refuses():
+    x = cp.zeros((2, 3), f32)
+    calls = [
+        lambda: cp.from_dlpack(x, copy=True),
+        lambda: cp.from_dlpack(x, device=0),
+        lambda: x.__dlpack__(copy=True),
+        lambda: x.__dlpack__(dl_device=(1, 0)),
+        lambda: cp.asarray(x, order="F"),
+        lambda: cp.asarray(np.zeros((2, 3)), order="F"),
+        lambda: cp.asarray(x, copy=False),
+        lambda: cp.array(x, order="F"),
+        lambda: cp.array(x, subok=True),
+        lambda: cp.empty((2, 3), order="F"),
+        lambda: x.get(order="F"),
+        lambda: cp.asnumpy(x, order="F"),
+        lambda: x.copy(order="F"),
+        lambda: x.astype("f8", order="F"),
+        lambda: x.astype("f8", casting="no"),
+        lambda: x.astype("f8", subok=True),
+        lambda: new_stream().begin_capture(mode=1),
+        lambda: cp.cuda.Stream(priority=1),
+        lambda: cp.cuda.Event(interprocess=True),
+        lambda: cp.cuda.get_current_stream(1),
+        lambda: cp.RawKernel(CODE, "store", translate_cucomplex=True),
+        lambda: cp.RawModule(code=CODE, translate_cucomplex=True),
+        lambda: cp.RawKernel(CODE, "store").compile(log_stream=sys.stderr),
+        lambda: cp.get_default_memory_pool().free_all_blocks(cp.cuda.Stream.null),
+    ]
+    for number, call in enumerate(calls):
+        with pytest.raises(NotImplementedError, match="fake: "):
+            call()
+            pytest.fail(f"call {number} was not refused")
+    for function in (cp.asarray, cp.zeros, x.astype, x.get, cp.from_dlpack, STORE):
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            function(x, unknown=1)
+    assert cp.asarray(x.T, order="C").flags.c_contiguous
+    assert cp.asarray(x.T).data.ptr == x.data.ptr
+    assert x.T.astype(f32, "C", copy=False).flags.c_contiguous
+
+
 def test_set_wants_the_same_dtype_and_shape():
     x = cp.zeros(4, f32)
     with pytest.raises(TypeError, match="float64 array cannot be set to float32 array"):
@@ -142,6 +183,15 @@ def test_set_wants_the_same_dtype_and_shape():
         x[...] = np.zeros(4, f32)
     with pytest.raises(TypeError, match="Unsupported dtype"):
         cp.empty(1, [("a", "i4")])
+
+
+def test_only_a_scalar_fills():
+    x = cp.zeros(2, f32)
+    for value in (np.zeros(2, f32), [1, 2], cp.zeros(1, f32)):
+        with pytest.raises(ValueError, match=r"non-scalar"):
+            x.fill(value)
+    x.fill(np.array(3, f32))
+    assert x.get().tolist() == [3, 3]
 
 
 def test_get_fills_an_array_that_fits():
@@ -223,6 +273,60 @@ def test_a_dlpack_consumer_waits_for_the_producer_without_the_host():
     assert over_several_tries(attempt) == 0
 
 
+def test_dlpack_takes_the_streams_that_cuda_has():
+    x = cp.zeros(4)
+    for stream in (0, -2, 1.0, "1"):
+        with pytest.raises(ValueError, match=r"a stream for DLPack is -1, 1, 2 or larger"):
+            x.__dlpack__(stream=stream)
+    other = new_stream()
+    for stream, waits in [(None, True), (1, True), (-1, False)]:
+        synchronize()
+        with other:
+            x.__dlpack__(stream=stream)
+        assert cp.cuda.Stream.null.done != waits
+
+
+def test_dlpack_obeys_the_rules_of_captures():
+    x = cp.zeros(64, i32)
+    synchronize()
+    a, b = new_stream(), new_stream()
+    with a:
+        a.begin_capture()
+        x.__dlpack__(stream=a.ptr)
+        assert not b.is_capturing()
+        x.__dlpack__(stream=b.ptr)
+        assert b.is_capturing()  # as by an event
+        a.wait_event(b.record())
+        a.end_capture()
+        a.begin_capture()
+        with pytest.raises(CUDAError, match="cudaErrorStreamCaptureImplicit"):
+            x.__dlpack__(stream=1)
+        with pytest.raises(CUDAError, match="Invalidated"):
+            a.end_capture()
+    a.begin_capture()
+    with b, pytest.raises(CUDAError, match="cudaErrorStreamCaptureIsolation"):
+        x.__dlpack__(stream=a.ptr)
+    with pytest.raises(CUDAError, match="Invalidated"):
+        a.end_capture()
+
+
+def test_a_finding_is_not_taken_for_an_array_that_cupy_refuses(monkeypatch):
+    for name, module in modules().items():
+        monkeypatch.setitem(sys.modules, name, module)
+    buffer = cpreplay.StoreReplayGpu((3,), (2,), 8)
+    columns = [((4, 3), f32), ((4, 2), f32), ((4,), f32), ((4, 3), f32), ((4,), np.bool_)]
+    obs, *others = (cp.zeros(shape, dtype) for shape, dtype in columns)
+    synchronize()
+    with new_stream() as theirs:
+        x = cp.zeros(4, i32)
+        STORE((1,), (5,), (x, i32(0)))  # one past the end
+        foreign = Foreign(obs)
+        del obs
+        assert foreign.__cuda_array_interface__["stream"] == theirs.ptr
+        with pytest.raises(emu.EmuError, match="out of bounds: 4-byte write"):
+            buffer.add_batch(foreign, *others)
+
+
 def test_a_capsule_keeps_its_memory_alive():
     x = cp.ones(1000, f32)
     where = x.data.ptr
@@ -261,6 +365,12 @@ def test_scalars_have_the_width_that_the_kernel_takes():
         args[place] = wrong
         with pytest.raises(TypeError, match=f"take_many_types argument {place}"):
             run((1,), (1,), args)
+    for wrong in (None, "1", [1], (1,), 1j, b"1"):
+        for place in (0, 4):
+            args = list(good)
+            args[place] = wrong
+            with pytest.raises(TypeError, match=f"Unsupported type .* argument {place}"):
+                run((1,), (1,), args)
     with pytest.raises(TypeError, match="takes 8 arguments, got 7"):
         run((1,), (1,), good[:-1])
 
@@ -301,6 +411,9 @@ def test_modules_and_kernels_are_made_as_cupys_are():
         cp.RawKernel(CODE, "add_one", ("-I.",)).compile()
     with pytest.raises(RuntimeError, match="INVALID_VALUE"):
         STORE((1,), (1025,), (x, i32(0)))
+    with pytest.raises(RuntimeError, match="INVALID_VALUE"):
+        STORE((1,), (1, 1, 65), (x, i32(0)))
+    STORE((1,), (1, 1, 64), (x, i32(0)))
 
 
 # ---- streams
@@ -634,7 +747,7 @@ def test_a_write_beside_a_block_is_found_without_the_kernels_hooks():
     emu.config.mode = "fast"
     store = cp.RawKernel(CODE, "store")
     x = cp.zeros(64, i32)
-    for place in (x.data.ptr - 4, x.data.ptr + 512):
+    for place in (x.data.ptr - 4, x.data.ptr + 256, x.data.ptr + 508, x.data.ptr + 512):
         store((1,), (1,), (place, i32(0)))
         with pytest.raises(emu.EmuError, match=r"something was written just .* int32\[64\]"):
             synchronize()
@@ -718,8 +831,20 @@ def test_devices_are_current_by_thread_and_checked():
     with cp.cuda.Device(1) as device:
         assert cp.zeros(1).device == device
         assert cp.cuda.Device().id == 1
+        ours = cp.cuda.Stream()
+        with ours, cp.cuda.Stream.null:
+            y = cp.zeros(1, i32)
+    for use in (ours.use, ours.__enter__):
+        with pytest.raises(RuntimeError, match="not created on device 0"):
+            use()
+    for argument in (y, y.data):
+        with pytest.raises(TypeError, match="argument 0: memory of device 1, launched on device 0"):
+            STORE((1,), (1,), (argument, i32(0)))
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(device)
     cp.cuda.Device(1).use()
     assert cp.cuda.runtime.getDevice() == 1
+    STORE((1,), (1,), (y, i32(0)))
     for use in (cp.cuda.Device(2).use, cp.cuda.Device(2).__enter__):
         with pytest.raises(CUDAError, match="cudaErrorInvalidDevice"):
             use()

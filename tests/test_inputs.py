@@ -491,10 +491,31 @@ def test_a_single_number_is_no_batch(number: Any, backend: Backend) -> None:
         store_batch(buffer, 1, obs=number, next_obs=[3.0])
 
 
+@pytest.mark.parametrize(
+    ("shape", "hint"),
+    [((1, 3), "add_batch"), ((3, 1), "reshape it first"), ((1, 1, 3), "reshape it first"),
+     ((4,), ""), ((), ""), ((2, 2), "")],
+)  # fmt: skip
+def test_a_wrong_shape_comes_with_what_can_be_done_about_it(
+    shape: tuple[int, ...], hint: str, backend: Backend
+) -> None:
+    buffer = backend.buffer(3, 2, 4)
+    with pytest.raises(ShapeError) as caught:
+        store(buffer, obs=np.zeros(shape))
+    assert str(caught.value).endswith(hint or "is wanted")
+
+
+def test_an_object_array_of_bools_holds_no_integers(backend: Backend) -> None:
+    buffer = backend.buffer((), 2, 4)
+    with refused(backend, buffer, DTypeError, "action", "object"):
+        buffer.add(0, np.array([True, False], object), 0, 0, False)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "float64"])
 def test_empty_lists_are_an_empty_batch_of_any_dtype(dtype: str, backend: Backend) -> None:
     buffer = backend.buffer((), (), 4, action_dtype=dtype)
     buffer.add_batch([], [], [], [], [])
+    buffer.add_batch([], np.zeros(0, np.uint8), [], [], [])
     assert len(buffer) == 0
 
 

@@ -9,6 +9,7 @@ import cpreplay
 from cpreplay import device_ops
 from cpreplay.control import CONTROL
 from tests.conftest import Backend
+from tests.cuda_emulator.fakecupy._simulation import sim
 from tests.models import RingModel, dequantize, quantize, quantize_clamped
 from tests.strategies import COLUMNS, numbered_rows, row, stored_numbers
 
@@ -554,6 +555,59 @@ def test_a_buffer_shows_its_shape(backend: Backend) -> None:
     assert [column.name for column in buffer.columns] == list(COLUMNS)
     assert buffer.capacity == 5000
     assert buffer.nbytes >= 5000 * (3 * 4 + 8 + 4 + 3 * 4 + 1)
+
+
+def test_an_add_that_fails_is_not_counted(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any) -> None:
+        raise MemoryError
+
+    buffer = backend.buffer((3,), (2,), 5)
+    rows = numbered_rows(0, 3)
+    buffer.add_batch(**rows)
+    with monkeypatch.context() as patch:
+        for name in ("store_row", "store"):
+            patch.setattr(buffer._ops, name, fail)
+        with pytest.raises(MemoryError):
+            buffer.add(**row(rows, 0))
+        with pytest.raises(MemoryError):
+            buffer.add_batch(**rows)
+    assert len(buffer) == 3
+    buffer.check()
+
+
+def test_a_row_that_is_stored_counts_although_the_call_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(rows: int | None) -> None:
+        raise KeyboardInterrupt
+
+    buffer = cpreplay.StoreReplay((3,), (2,), 5)
+    rows = numbered_rows(0, 3)
+    monkeypatch.setattr(buffer._total, "count", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        buffer.add_batch(**rows)
+    assert len(buffer) == buffer.stats()["size"] == buffer.head == 3
+    buffer.check()
+
+
+def test_a_buffer_shows_how_many_rows_it_holds(backend: Backend) -> None:
+    buffer = backend.buffer((3,), (2,), 5)
+    for rows, held in ((3, 3), (4, 5)):
+        buffer.add_batch(**numbered_rows(0, rows))
+        assert f": {held} of 5 rows of obs" in repr(buffer)
+
+
+def test_a_buffer_shows_what_the_host_knows_without_waiting(emulated_device: Backend) -> None:
+    buffer = emulated_device.buffer((3,), (2,), 5)
+    mask = emulated_device.array([True, False])
+    for rows, held in ((3, 3), (4, 5)):
+        buffer.add_batch(**numbered_rows(0, rows))
+        buffer.add_batch(**numbered_rows(0, 2), mask=mask)
+        with sim.recording() as record:
+            assert f": at least {held} of 5 rows of obs" in repr(buffer)
+        assert record.d2h_copies == record.synchronisations == 0
 
 
 def test_a_grid_smaller_than_its_work_does_all_of_it(

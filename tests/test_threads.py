@@ -5,11 +5,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 import cpreplay
+from tests.conftest import Backend
+from tests.strategies import numbered_rows, row
 
 WIDTH = 40
 
@@ -150,3 +153,34 @@ def test_these_tests_would_notice_a_missing_lock(monkeypatch: pytest.MonkeyPatch
 
     run_together(lambda: act(2), lambda: act(3), learn, learn)
     assert torn.is_set()
+
+
+def test_rows_and_draws_change_under_the_lock_and_the_callers_code_runs_outside(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffer = backend.buffer((3,), (2,), 20)
+    seen = []
+
+    def watch(name: str, locked: bool) -> None:
+        method = getattr(buffer._ops, name)
+
+        def watched(*args: Any, **options: Any) -> Any:
+            seen.append(name)
+            assert buffer._lock.locked() == locked, name
+            return method(*args, **options)
+
+        monkeypatch.setattr(buffer._ops, name, watched)
+
+    outside = ("ingest_row", "ingest", "ingest_mask")
+    under = ("store_row", "store", "sample", "sample_range", "configure_ere", "pin_demos")
+    for names, locked in ((outside, False), (under, True)):
+        for name in names:
+            watch(name, locked)
+    rows = numbered_rows(0, 4)
+    buffer.add(**row(rows, 0))
+    buffer.add_batch(**rows, mask=np.array([True] * 4))
+    buffer.sample(3)
+    buffer.sample_range(3, 0, 2)
+    buffer.configure_ere(enable=False)
+    buffer.pin_demo_prefix(5, batch_size=3)
+    assert set(seen) == {*outside, *under}

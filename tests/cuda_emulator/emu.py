@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 import time
@@ -48,8 +49,10 @@ MODES = {
 }
 
 
-class EmuError(RuntimeError):
-    """What the emulator found while a kernel ran, or when it was compiled.
+class EmuError(AssertionError):
+    """What the emulator found: a mistake in a kernel, or in how it was used.
+
+    An AssertionError, so that code under test that handles the RuntimeErrors of CUDA lets it pass.
 
     Attributes
     ----------
@@ -62,7 +65,7 @@ class EmuError(RuntimeError):
         self.address = address
 
 
-class CompileError(EmuError):
+class CompileError(Exception):
     """The compiler's messages."""
 
 
@@ -108,33 +111,44 @@ def _library(key: str, source: str, compile_flags: Sequence[str]) -> pathlib.Pat
     build the same one.
     """
     path = CACHE / f"{key}.so"
-    if path.exists():
+    try:  # not exists() first: another process may prune in between
         os.utime(path)  # pruning goes by the time of the last use
-        return path
+    except FileNotFoundError:
+        _build(path, source, compile_flags)
+    return path
+
+
+def _build(path: pathlib.Path, source: str, compile_flags: Sequence[str]) -> None:
     CACHE.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="build-", dir=CACHE) as folder:
+    with tempfile.TemporaryDirectory(prefix=f"build-{path.stem}-", dir=CACHE) as folder:
         folder = pathlib.Path(folder)
         (folder / "source.cpp").write_text(source)
         # two steps: with the -fsanitize flags the link would pull in the runtimes
         _run([CXX, *compile_flags, "-c", folder / "source.cpp", "-o", folder / "object.o"])
         _run([CXX, *LINK, folder / "object.o", "-o", folder / "library.so"])
         os.replace(folder / "library.so", path)
-    return path
+
+
+_OUR_LIBRARY = re.compile(r"[0-9a-f]{24}\.so")
+_OUR_BUILD = re.compile(r"build-[0-9a-f]{24}-\w+")
 
 
 def prune(now: float | None = None) -> None:
-    """Remove libraries that were not used for a month, and the oldest beyond the size limit."""
+    """Remove libraries that were not used for a month, and the oldest beyond the size limit.
+
+    Whatever does not have the name of one of our libraries or builds is left alone.
+    """
     now = time.time() if now is None else now
     found = []
     for entry in CACHE.iterdir() if CACHE.is_dir() else ():
         try:
-            status = entry.stat()
+            status = entry.lstat()
         except FileNotFoundError:  # another process prunes too
             continue
-        if entry.is_dir():  # a build; one that was killed leaves its folder
-            if now - status.st_mtime > 24 * 3600:
+        if stat.S_ISDIR(status.st_mode):  # a build that was killed leaves its folder
+            if _OUR_BUILD.fullmatch(entry.name) and now - status.st_mtime > 24 * 3600:
                 shutil.rmtree(entry, ignore_errors=True)
-        else:
+        elif _OUR_LIBRARY.fullmatch(entry.name):
             found.append((status.st_mtime, status.st_size, entry))
     total = 0
     for mtime, size, entry in sorted(found, reverse=True):
@@ -144,14 +158,15 @@ def prune(now: float | None = None) -> None:
 
 
 @functools.cache
-def core() -> ctypes.CDLL:
+def core() -> ctypes.PyDLL:
     """The scheduler's library, loaded so that the kernels' libraries find its functions."""
     prune()
     flags = ("-O2", "-g", "-std=c++17", "-fPIC", f"-I{CORE}")
     text = (CORE / "emu_core.cpp").read_text()
     headers = [header.read_text() for header in sorted(CORE.glob("*.h"))]
     path = _library(_key(text, headers, flags), text, flags)
-    library = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+    # PyDLL: Python's lock is held, so that one thread at a time uses the core, which has no lock
+    library = ctypes.PyDLL(str(path), ctypes.RTLD_GLOBAL)
     address, size = ctypes.c_size_t, ctypes.c_size_t
     shape = ctypes.POINTER(ctypes.c_ssize_t)
     library.emu_launch.restype = ctypes.c_char_p
@@ -244,7 +259,8 @@ class Module:
         exports = "".join(f"EMU_EXPORT({v}, {k})\n" for k, v in self.entry_points.items())
         text = f'#line 1 "kernel.cu"\n{rewrite_shared(code)}\n#line 1 "<exports>"\n{exports}'
         flags = (*COMMON, *MODES[self.mode], *(f"-D{d}" for d in defines), "-include", str(SHIM))
-        self.path = str(_library(_key(text, flags, SHIM.read_text()), text, flags))
+        shim = [header.read_text() for header in (SHIM, CORE / "kinds.h")]
+        self.path = str(_library(_key(text, flags, shim), text, flags))
         self._library = ctypes.CDLL(self.path)
         core().emu_register_library(self.path.encode())
         self._signatures = {}
@@ -269,6 +285,7 @@ class Module:
         block: Sequence[int],
         arguments: Sequence[Any],
         shared_mem: int = 0,
+        shared_limit: int = 48 * 1024,
         **overrides: Any,
     ) -> int:
         """Run a kernel to its end, or raise EmuError.
@@ -277,6 +294,8 @@ class Module:
         ----------
         arguments : sequence of ctypes objects
             One for each parameter.
+        shared_limit : int
+            Bytes that static and dynamic shared memory may have together.
         overrides
             Fields of `Config`, for this launch only.
 
@@ -295,6 +314,7 @@ class Module:
             dim3(*(*grid, 1, 1)[:3]),
             dim3(*(*block, 1, 1)[:3]),
             ctypes.c_size_t(shared_mem),
+            ctypes.c_size_t(shared_limit),
             ctypes.c_uint64(settings.seed),
             ctypes.c_uint(settings.resident),
             ctypes.c_uint(settings.preempt_gap if checking else 0),

@@ -1,4 +1,5 @@
-// intrinsics.cu - each function of the shim that the kernels may use, on arrays of values.
+// intrinsics.cu - arithmetic, conversions, atomics and vector types of cuda_emu.h on arrays of
+// values, for tests that know the results.  It does not call all that the shim has.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -22,6 +23,16 @@ extern "C" __global__ void float_to_integer(const float* x, int* rn, u32* urn, f
         urn[i] = __float2uint_rn(x[i]);
         nearest[i] = rintf(x[i]);
         rz[i] = __float2int_rz(x[i]);
+    }
+}
+
+extern "C" __global__ void double_to_integer(const double* x, int* rn, u32* urn, long long* wide,
+                                             u64* unsigned_wide, int n) {
+    EACH (i, n) {
+        rn[i] = __double2int_rn(x[i]);
+        urn[i] = __double2uint_rn(x[i]);
+        wide[i] = __double2ll_rn(x[i]);
+        unsigned_wide[i] = __double2ull_rn(x[i]);
     }
 }
 

@@ -275,6 +275,38 @@ extern "C" __global__ void past_shared_fixed(int* out) {
     out[threadIdx.x] = 0;
 }
 
+extern "C" __global__ void past_dynamic_shared(int* out) {
+    extern __shared__ char c[];  // 101 bytes
+    if (threadIdx.x < 64) c[threadIdx.x + 38] = 1;
+    out[threadIdx.x] = 0;
+}
+
+extern "C" __global__ void past_dynamic_shared_fixed(int* out) {
+    extern __shared__ char c[];
+    if (threadIdx.x < 63) c[threadIdx.x + 38] = 1;
+    out[threadIdx.x] = 0;
+}
+
+extern "C" __global__ void into_the_next_shared_array(int* out) {
+    __shared__ int a[64];
+    __shared__ int b[64];
+    int* p = a;
+    p[threadIdx.x + 1] = 1;
+    __syncthreads();
+    if (threadIdx.x > 0) b[threadIdx.x] = p[threadIdx.x];
+    out[threadIdx.x] = 0;
+}
+
+extern "C" __global__ void into_the_next_shared_array_fixed(int* out) {
+    __shared__ int a[65];
+    __shared__ int b[64];
+    int* p = a;
+    p[threadIdx.x + 1] = 1;
+    __syncthreads();
+    if (threadIdx.x > 0) b[threadIdx.x] = p[threadIdx.x];
+    out[threadIdx.x] = 0;
+}
+
 // ---- arithmetic that C++ does not define
 
 extern "C" __global__ void signed_overflow(int* out) {

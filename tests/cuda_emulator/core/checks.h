@@ -48,15 +48,18 @@ inline void touch(Record& r, size_t at, uint32_t id, Fiber* me, bool write, bool
     if (!atomic) r.read = r.older_read = Access{};
 }
 
+// `origin` is where the array begins in the shadow, for messages.
 inline void check_bytes(Shadow& shadow, size_t at, unsigned size, bool write, bool atomic,
-                        bool reads, uint32_t generation, const char* where) {
+                        bool reads, uint32_t generation, const char* where, size_t origin = 0) {
     Fiber* me = current();
     if (reads && !shadow.is_written(at, size))
-        fail("uninitialised read of %s: %u bytes at byte %zu, which nobody wrote", where, size, at);
+        fail("uninitialised read of %s: %u bytes at byte %zu, which nobody wrote", where, size,
+             at - origin);
     if (write) shadow.mark_access_written(at, size);
     uint32_t id = (me->in->number << ID_BITS | me->number) + 1;
-    shadow.visit(at, size, write && !atomic, generation,
-                 [&](Record& r, size_t byte) { touch(r, byte, id, me, write, atomic, where); });
+    shadow.visit(at, size, write && !atomic, generation, [&](Record& r, size_t byte) {
+        touch(r, byte - origin, id, me, write, atomic, where);
+    });
 }
 
 [[noreturn]] void fail_outside(uintptr_t a, unsigned size, const char* what) {
@@ -67,6 +70,13 @@ inline void check_bytes(Shadow& shadow, size_t at, unsigned size, bool write, bo
         fail("out of bounds: %u-byte %s %zu bytes past the end of %s (%zu bytes)", size, what,
              (size_t)(a - b->end), b->name.c_str(), b->size());
     fail("out of bounds: %u-byte %s of %p, which is in no array", size, what, (void*)a);
+}
+
+// The last part that begins at or before the offset.
+inline const SharedPart& shared_part(const Block& b, size_t at) {
+    size_t i = b.shared_parts.size() - 1;
+    while (b.shared_parts[i].begin > at) --i;
+    return b.shared_parts[i];
 }
 
 // Every access of a kernel in mode "check" comes through here before it happens.
@@ -81,13 +91,15 @@ inline void access(uintptr_t a, unsigned size, bool write, bool atomic, bool rea
     const char* what = write ? "write" : "read";
     Block& block = *me->in;
     size_t at = a - (uintptr_t)block.shared;
-    if (at < SHARED_MAX) {
-        if (at + size > block.shared_used)
+    if (at < SHARED_ARENA) {
+        const SharedPart& part = shared_part(block, at);
+        if (at + size > part.end)
             fail("out of bounds: %u-byte %s at byte %zu of %zu bytes of shared memory", size, what,
-                 at, block.shared_used);
-        if (at % size) fail("misaligned %u-byte %s of shared memory at byte %zu", size, what, at);
+                 at - part.begin, part.end - part.begin);
+        if (at % size)
+            fail("misaligned %u-byte %s of shared memory at byte %zu", size, what, at - part.begin);
         check_bytes(*block.shadow, at, size, write, atomic, reads, block.generation,
-                    "shared memory");
+                    "shared memory", part.begin);
         return;
     }
     ++S.accesses;

@@ -1,8 +1,10 @@
 // cuda_emu.h - lets g++ compile CUDA C++ kernels as plain C++; force-included before the source.
 //
-// It includes no header, so that a kernel finds here what NVRTC gives it, and no more.  The
+// It includes no header but kinds.h, so that a kernel finds what NVRTC gives it, and no more.  The
 // scheduler, the collectives and the checks live in emu_core.cpp.
 #pragma once
+#include "kinds.h"
+
 #define CPREPLAY_EMULATED 1
 #define __CUDA_ARCH__ 900
 #define __global__
@@ -107,9 +109,9 @@ EMU_OWN __attribute__((noinline)) static uint3 emu_grid_size() { return emu_grid
 // ---- barriers and fences
 
 #define __syncthreads() emu_syncthreads(__FILE__, EMU_SITE)
-#define __syncthreads_count(p) emu_syncthreads_reduce(__FILE__, EMU_SITE, 0, !!(p))
-#define __syncthreads_and(p) emu_syncthreads_reduce(__FILE__, EMU_SITE, 1, !!(p))
-#define __syncthreads_or(p) emu_syncthreads_reduce(__FILE__, EMU_SITE, 2, !!(p))
+#define __syncthreads_count(p) emu_syncthreads_reduce(__FILE__, EMU_SITE, EMU_KIND_COUNT, !!(p))
+#define __syncthreads_and(p) emu_syncthreads_reduce(__FILE__, EMU_SITE, EMU_KIND_AND, !!(p))
+#define __syncthreads_or(p) emu_syncthreads_reduce(__FILE__, EMU_SITE, EMU_KIND_OR, !!(p))
 #define EMU_SYNCWARP(mask, ...) emu_syncwarp(__FILE__, EMU_SITE, mask)
 #define __syncwarp(...) EMU_SYNCWARP(__VA_ARGS__ __VA_OPT__(, ) 0xffffffffu)
 #define __threadfence() emu_fence()
@@ -152,13 +154,13 @@ EMU_OWN inline T shuffle(const char* file, int site, int kind, unsigned mask, T 
     unsigned present;
     const unsigned long* values = emu_collective(file, site, kind, mask, to_bits(v), &present);
     int lane = emu_lane(), base = lane & ~(width - 1), from = lane;
-    if (kind == 0)  // the lane of a number
+    if (kind == EMU_KIND_SHFL)
         from = base + (arg & (width - 1));
-    else if (kind == 1)  // up
+    else if (kind == EMU_KIND_SHFL_UP)
         from = lane - arg >= base ? lane - arg : lane;
-    else if (kind == 2)  // down
+    else if (kind == EMU_KIND_SHFL_DOWN)
         from = lane + arg < base + width ? lane + arg : lane;
-    else  // xor
+    else
         from = (lane ^ arg) < base + width ? lane ^ arg : lane;
     if (!(present >> from & 1))
         emu_fail("shuffle reads a lane that does not take part", file, site);
@@ -191,26 +193,29 @@ EMU_OWN inline T reduce(const char* file, int site, int kind, unsigned mask, T v
 template <class T>
 EMU_OWN inline unsigned match_any(const char* file, int site, unsigned mask, T v) {
     unsigned present, lanes = 0;
-    const unsigned long* values = emu_collective(file, site, 30, mask, to_bits(v), &present);
+    const unsigned long* values =
+        emu_collective(file, site, EMU_KIND_MATCH_ANY, mask, to_bits(v), &present);
     for (int i = 0; i < 32; ++i)
         if ((present >> i & 1) && values[i] == to_bits(v)) lanes |= 1u << i;
     return lanes;
 }
 }  // namespace emu
 
-#define __shfl_sync(...) emu::shuffle(__FILE__, EMU_SITE, 0, __VA_ARGS__)
-#define __shfl_up_sync(...) emu::shuffle(__FILE__, EMU_SITE, 1, __VA_ARGS__)
-#define __shfl_down_sync(...) emu::shuffle(__FILE__, EMU_SITE, 2, __VA_ARGS__)
-#define __shfl_xor_sync(...) emu::shuffle(__FILE__, EMU_SITE, 3, __VA_ARGS__)
-#define __ballot_sync(m, p) emu::ballot(__FILE__, EMU_SITE, 10, m, (p) ? 1 : 0)
-#define __any_sync(m, p) (emu::ballot(__FILE__, EMU_SITE, 11, m, (p) ? 1 : 0) != 0)
-#define __all_sync(m, p) (emu::ballot(__FILE__, EMU_SITE, 12, m, (p) ? 0 : 1) == 0)
+#define __shfl_sync(...) emu::shuffle(__FILE__, EMU_SITE, EMU_KIND_SHFL, __VA_ARGS__)
+#define __shfl_up_sync(...) emu::shuffle(__FILE__, EMU_SITE, EMU_KIND_SHFL_UP, __VA_ARGS__)
+#define __shfl_down_sync(...) emu::shuffle(__FILE__, EMU_SITE, EMU_KIND_SHFL_DOWN, __VA_ARGS__)
+#define __shfl_xor_sync(...) emu::shuffle(__FILE__, EMU_SITE, EMU_KIND_SHFL_XOR, __VA_ARGS__)
+#define __ballot_sync(m, p) emu::ballot(__FILE__, EMU_SITE, EMU_KIND_BALLOT, m, (p) ? 1 : 0)
+#define __any_sync(m, p) (emu::ballot(__FILE__, EMU_SITE, EMU_KIND_ANY, m, (p) ? 1 : 0) != 0)
+#define __all_sync(m, p) (emu::ballot(__FILE__, EMU_SITE, EMU_KIND_ALL, m, (p) ? 0 : 1) == 0)
 #define __reduce_add_sync(m, v) \
-    emu::reduce(__FILE__, EMU_SITE, 20, m, v, [](auto a, auto b) { return a + b; })
-#define __reduce_max_sync(m, v) \
-    emu::reduce(__FILE__, EMU_SITE, 21, m, v, [](auto a, auto b) { return a < b ? b : a; })
-#define __reduce_min_sync(m, v) \
-    emu::reduce(__FILE__, EMU_SITE, 22, m, v, [](auto a, auto b) { return b < a ? b : a; })
+    emu::reduce(__FILE__, EMU_SITE, EMU_KIND_REDUCE_ADD, m, v, [](auto a, auto b) { return a + b; })
+#define __reduce_max_sync(m, v)                                \
+    emu::reduce(__FILE__, EMU_SITE, EMU_KIND_REDUCE_MAX, m, v, \
+                [](auto a, auto b) { return a < b ? b : a; })
+#define __reduce_min_sync(m, v)                                \
+    emu::reduce(__FILE__, EMU_SITE, EMU_KIND_REDUCE_MIN, m, v, \
+                [](auto a, auto b) { return b < a ? b : a; })
 #define __match_any_sync(m, v) emu::match_any(__FILE__, EMU_SITE, m, v)
 
 // ---- atomics: the types that CUDA has, and no other.  (unsigned long, which is uint64_t on Linux,
@@ -341,7 +346,8 @@ __attribute__((no_sanitize("float-divide-by-zero"))) static inline double __ddiv
     return a / b;
 }
 
-// ---- conversions.  To an integer they saturate, and NaN gives 0 (of 64 bits: the top bit).
+// ---- conversions.  To an integer they saturate.  NaN gives 0 where neither side has 64 bits, and
+// else the integer whose top bit alone is set (PTX, cvt).
 
 namespace emu {
 template <class To, class From>
@@ -352,7 +358,7 @@ EMU_OWN inline To saturate(From v) {
     const To most = is_signed ? (To)~top_bit : (To)-1;
     const To least = is_signed ? top_bit : (To)0;
     const From limit = (From)2 * (From)(1ull << (bits - 2)) * (is_signed ? 1 : 2);
-    if (v != v) return bits == 64 ? top_bit : (To)0;
+    if (v != v) return bits == 64 || sizeof(From) == 8 ? top_bit : (To)0;
     if (v >= limit) return most;
     if (is_signed ? v < -limit : v <= 0) return least;
     return (To)v;
@@ -562,7 +568,18 @@ EMU_OWN inline void call(void (*kernel)(A...), void** args) {
 }
 
 template <class... A>
+constexpr size_t parameter_bytes() {
+    size_t end = 0;
+    const size_t pairs[][2] = {
+        {sizeof(typename parameter<A>::stored), alignof(typename parameter<A>::stored)}..., {0, 1}};
+    for (auto& [size, align] : pairs) end = (end + align - 1) / align * align + size;
+    return end;
+}
+
+template <class... A>
 EMU_OWN inline const EmuParameter* parameters(void (*)(A...), unsigned* n) {
+    static_assert(parameter_bytes<A...>() <= 4096,
+                  "a kernel takes at most 4096 bytes of arguments");
     static const EmuParameter all[] = {parameter<A>::value..., EmuParameter{}};
     *n = sizeof...(A);
     return all;

@@ -16,19 +16,14 @@
 namespace {
 // ---- barriers and collectives, as kernels call them
 
-const char* kind_name(int kind) {
-    if (kind == SYNCWARP) return "__syncwarp";
-    if (kind < 4) {
-        const char* shuffles[] = {"__shfl_sync", "__shfl_up_sync", "__shfl_down_sync",
-                                  "__shfl_xor_sync"};
-        return shuffles[kind];
-    }
-    return kind < 20 ? "a vote" : kind < 30 ? "a reduce" : "__match_any_sync";
-}
-
-const char* barrier_name(int kind) {
-    return kind < 0 ? "__syncthreads" : "__syncthreads_count/and/or";
-}
+// In the order of kinds.h.
+const char* const COLLECTIVES[] = {
+    "__shfl_sync",       "__shfl_up_sync",    "__shfl_down_sync", "__shfl_xor_sync",
+    "__ballot_sync",     "__any_sync",        "__all_sync",       "__reduce_add_sync",
+    "__reduce_max_sync", "__reduce_min_sync", "__match_any_sync", "__syncwarp",
+};
+const char* const BARRIERS[] = {"__syncthreads", "__syncthreads_count", "__syncthreads_and",
+                                "__syncthreads_or"};
 
 int barrier(const char* file, int site, int kind, int value) {
     Fiber* me = current();
@@ -38,20 +33,20 @@ int barrier(const char* file, int site, int kind, int value) {
         b.barrier_site = site;
         b.barrier_kind = kind;
         b.barrier_file = file;
-        b.accumulated = kind == 1;
+        b.accumulated = kind == EMU_KIND_AND;
     } else if (b.barrier_site != site || b.barrier_kind != kind) {
         fail("barrier divergence: %s at %s:%d while others of the block wait in %s at %s:%d",
-             barrier_name(kind), file, line_of(site), barrier_name(b.barrier_kind), b.barrier_file,
+             BARRIERS[kind], file, line_of(site), BARRIERS[b.barrier_kind], b.barrier_file,
              line_of(b.barrier_site));
     }
-    if (kind == 0) b.accumulated += value;
-    if (kind == 1) b.accumulated &= value;
-    if (kind == 2) b.accumulated |= value;
+    if (kind == EMU_KIND_COUNT) b.accumulated += value;
+    if (kind == EMU_KIND_AND) b.accumulated &= value;
+    if (kind == EMU_KIND_OR) b.accumulated |= value;
     if (++b.arrived + b.exited == S.threads) {
         release_barrier(b, me);
         if (S.random_order) yield();
     } else {
-        sleep_at(barrier_name(kind), file, site);
+        sleep_at(BARRIERS[kind], file, site);
     }
     return me->barrier_result;
 }
@@ -106,19 +101,23 @@ void* emu_dynamic_shared() { return current()->in->shared; }
 // The block's storage for a __shared__ variable, which its declaration's `site` names.
 void* emu_shared(const void* site, size_t bytes, size_t align) {
     Block& b = *current()->in;
-    for (auto& d : b.declarations)
-        if (d.first == site) return b.shared + d.second;
-    size_t at = (b.shared_used + align - 1) / align * align;
+    for (auto& part : b.shared_parts)
+        if (part.site == site) return b.shared + part.begin;
     S.error_pc = 0;
-    if (at + bytes - S.dynamic_shared > STATIC_SHARED_MAX)
-        fail("more than %zu bytes of static shared memory", STATIC_SHARED_MAX);
+    // what it would take on a card, where arrays lie side by side
+    b.static_shared = round_up(b.static_shared, align) + bytes;
+    if (b.static_shared > STATIC_SHARED_MAX || b.static_shared + S.dynamic_shared > S.shared_limit)
+        fail("too much shared memory: %zu bytes static and %zu dynamic", b.static_shared,
+             S.dynamic_shared);
+    size_t at = round_up(b.shared_used + SHARED_GAP, align);
+    if (at + bytes > SHARED_ARENA) fail("more shared arrays than the emulator has room for");
     memset(b.shared + b.shared_used, POISON, at + bytes - b.shared_used);
     b.shared_used = at + bytes;
-    b.declarations.emplace_back(site, at);
+    b.shared_parts.push_back({site, at, at + bytes});
     return b.shared + at;
 }
 
-void emu_syncthreads(const char* file, int site) { barrier(file, site, -1, 0); }
+void emu_syncthreads(const char* file, int site) { barrier(file, site, EMU_KIND_SYNCTHREADS, 0); }
 
 int emu_syncthreads_reduce(const char* file, int site, int kind, int value) {
     return barrier(file, site, kind, value);
@@ -132,7 +131,7 @@ const uint64_t* emu_collective(const char* file, int site, int kind, uint32_t ma
     Warp& w = b.warps[me->warp];
     S.error_pc = 0;
     if (!(mask >> me->lane & 1))
-        fail("%s at %s:%d: the caller is not in the mask %08x", kind_name(kind), file,
+        fail("%s at %s:%d: the caller is not in the mask %08x", COLLECTIVES[kind], file,
              line_of(site), mask);
     size_t i = 0;
     while (i < w.meetings.size() && w.meetings[i].mask != mask) ++i;
@@ -147,7 +146,7 @@ const uint64_t* emu_collective(const char* file, int site, int kind, uint32_t ma
         m.file = file;
     } else if (m.kind != kind || m.site != site) {
         fail("warp divergence: %s at %s:%d while lanes of the same mask %08x wait in %s at %s:%d",
-             kind_name(kind), file, line_of(site), mask, kind_name(m.kind), m.file,
+             COLLECTIVES[kind], file, line_of(site), mask, COLLECTIVES[m.kind], m.file,
              line_of(m.site));
     }
     unsigned slot = m.generation & 1;
@@ -157,7 +156,7 @@ const uint64_t* emu_collective(const char* file, int site, int kind, uint32_t ma
         complete(b, me->warp, m, me);
         if (S.random_order && !random_below(4)) yield();
     } else {
-        sleep_at(kind_name(kind), file, site);
+        sleep_at(COLLECTIVES[kind], file, site);
     }
     Meeting& after = w.meetings[i];  // the vector may have grown meanwhile
     *present = after.present[slot];
@@ -166,7 +165,7 @@ const uint64_t* emu_collective(const char* file, int site, int kind, uint32_t ma
 
 void emu_syncwarp(const char* file, int site, uint32_t mask) {
     uint32_t present;
-    emu_collective(file, site, SYNCWARP, mask, 0, &present);
+    emu_collective(file, site, EMU_KIND_SYNCWARP, mask, 0, &present);
 }
 
 // ---- the hooks that the compiler puts into kernels
@@ -300,10 +299,9 @@ uint64_t emu_accesses() { return S.accesses; }
 
 // Runs a kernel to its end; returns what was found, or null.
 const char* emu_launch(void (*kernel)(void**), void** args, const unsigned* grid,
-                       const unsigned* block, size_t dynamic_shared, uint64_t seed,
-                       unsigned resident, unsigned preempt_gap, int checking, int flush_denormals,
-                       uint64_t limit) {
-    std::lock_guard<std::mutex> lock(S.one_launch);
+                       const unsigned* block, size_t dynamic_shared, size_t shared_limit,
+                       uint64_t seed, unsigned resident, unsigned preempt_gap, int checking,
+                       int flush_denormals, uint64_t limit) {
     S.error.clear();
     S.error_pc = S.error_address = 0;
     S.kernel = kernel;
@@ -314,11 +312,12 @@ const char* emu_launch(void (*kernel)(void**), void** args, const unsigned* grid
     uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
     if (threads == 0 || threads > 1024) return "CUDA_ERROR_INVALID_VALUE: block size";
     if (blocks >> (32 - ID_BITS)) return "too many blocks for the emulator";
-    if (dynamic_shared > SHARED_MAX - STATIC_SHARED_MAX)
-        return "CUDA_ERROR_INVALID_VALUE: shared memory";
+    if (block[2] > 64) return "CUDA_ERROR_INVALID_VALUE: block size";
+    if (dynamic_shared > shared_limit) return "CUDA_ERROR_INVALID_VALUE: shared memory";
     S.threads = threads;
     S.blocks = blocks;
-    S.dynamic_shared = (dynamic_shared + 15) / 16 * 16;
+    S.dynamic_shared = dynamic_shared;
+    S.shared_limit = shared_limit;
     S.random_order = seed != 0;
     S.random_state = seed * 0x9E3779B97F4A7C15ull + 0x1234567;
     for (int i = 0; i < 4; ++i) random64();
@@ -338,8 +337,8 @@ const char* emu_launch(void (*kernel)(void**), void** args, const unsigned* grid
     S.finished = nullptr;
     while (S.arenas.size() < resident) {
         Arena* arena = new Arena();
-        arena->bytes = (char*)aligned_alloc(256, SHARED_MAX);
-        arena->shadow.resize(SHARED_MAX);
+        arena->bytes = (char*)aligned_alloc(256, SHARED_ARENA);
+        arena->shadow.resize(SHARED_ARENA);
         S.arenas.push_back(arena);
     }
     while (S.all_fibers.size() < (size_t)resident * threads) {
@@ -355,7 +354,7 @@ const char* emu_launch(void (*kernel)(void**), void** args, const unsigned* grid
         Block& b = S.resident[r];
         b.shared = S.arenas[r]->bytes;
         b.shadow = &S.arenas[r]->shadow;
-        b.shared_used = SHARED_MAX;
+        b.shared_used = SHARED_ARENA;
         b.warps.resize((threads + WARP - 1) / WARP);
         auto first = S.all_fibers.begin() + (size_t)r * threads;
         b.fibers.assign(first, first + threads);

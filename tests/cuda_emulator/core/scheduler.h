@@ -4,10 +4,10 @@
 #pragma once
 #include "buffers.h"
 #include "context.h"
+#include "kinds.h"
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +23,10 @@ struct EmuThread {
 
 namespace {
 const size_t STACK = 64 * 1024;
-const size_t SHARED_MAX = 228 * 1024, STATIC_SHARED_MAX = 48 * 1024;
+const size_t STATIC_SHARED_MAX = 48 * 1024;
+// Room for a block's shared arrays, of 227 KiB together, with a gap after each: to run from one
+// array into the next is an error here, though a card has them side by side.
+const size_t SHARED_GAP = 256, SHARED_ARENA = 512 * 1024;
 const int POISON = 0xFF;  // NaN, or -1
 const unsigned WARP = 32;
 const unsigned ID_BITS = 10;  // of the thread number in Access::id; the rest is the block's
@@ -36,8 +39,8 @@ struct Fiber : EmuThread {
     Block* in;
     unsigned number, lane, warp;  // number in the block, and its parts
     bool done;
-    uint16_t epoch;        // __syncthreads passed
-    uint16_t clock[WARP];  // vector clock over the warp's lanes
+    uint16_t epoch;        // __syncthreads passed; accesses of an earlier epoch happened before
+    uint16_t clock[WARP];  // vector clock: how many __syncwarp of each lane happened before
     int barrier_result;    // of __syncthreads_count/and/or
     const char* waits_in;  // for messages
     const char* waits_file;
@@ -52,6 +55,12 @@ struct Meeting {
     const char* file;
     unsigned generation = 0;
     uint64_t value[2][WARP];
+};
+
+// Bytes [begin, end) of a block's shared memory: the dynamic one, or what a declaration stands for.
+struct SharedPart {
+    const void* site;
+    size_t begin, end;
 };
 
 struct Warp {
@@ -69,12 +78,12 @@ struct Block {
     int barrier_site, barrier_kind;
     const char* barrier_file;
     int accumulated, barrier_result;
-    // shared memory: bytes in use; declaration -> offset
+    // shared memory: bytes in use, with the gaps; bytes that the declarations ask for
     char* shared;
-    size_t shared_used;
+    size_t shared_used, static_shared;
     uint32_t generation;
     Shadow* shadow;
-    std::vector<std::pair<const void*, size_t>> declarations;
+    std::vector<SharedPart> shared_parts;  // ascending
 };
 
 struct Arena {
@@ -83,13 +92,12 @@ struct Arena {
 };
 
 struct State {
-    std::mutex one_launch;
     bool active = false, checking;
     // the launch
     unsigned threads, blocks;
     void (*kernel)(void**);
     void** args;
-    size_t dynamic_shared;
+    size_t dynamic_shared, shared_limit;
     uint32_t generation = 0, launch_generation;
     // the schedule
     std::vector<Fiber*> all_fibers, ready;
@@ -117,6 +125,8 @@ uint64_t random64() {
     return S.random_state = x;
 }
 
+size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
+
 size_t random_below(size_t n) { return (size_t)((unsigned __int128)random64() * n >> 64); }
 }  // namespace
 
@@ -131,10 +141,9 @@ Fiber* current() { return (Fiber*)emu_current; }
 // ---- findings
 
 [[noreturn]] void leave() {
-    static Context abandoned;
     Fiber* me = current();
     emu_current = nullptr;
-    switch_context(me ? me->context : abandoned, S.main);
+    switch_context(me->context, S.main);
     abort();
 }
 
@@ -241,15 +250,13 @@ void release_barrier(Block& b, Fiber* last) {
         }
 }
 
-const int SYNCWARP = 99;
-
 // All lanes have arrived: hand out the values and let them go on.
 void complete(Block& b, unsigned warp, Meeting& m, Fiber* last) {
     unsigned slot = m.generation++ & 1;
     uint32_t lanes = m.present[slot] = m.arrived;
     m.arrived = 0;
     Fiber** fiber = &b.fibers[warp * WARP];
-    if (m.kind == SYNCWARP) {  // joins the clocks; shuffles and votes do not order memory
+    if (m.kind == EMU_KIND_SYNCWARP) {  // joins the clocks; shuffles and votes do not order memory
         uint16_t joined[WARP] = {};
         for (unsigned l = 0; l < WARP; ++l)
             if (lanes >> l & 1)
@@ -277,7 +284,8 @@ void start_block(Block& b) {
     b.shadow->forget_written(b.shared_used);
     b.shared_used = S.dynamic_shared;
     memset(b.shared, POISON, b.shared_used);
-    b.declarations.clear();
+    b.static_shared = 0;
+    b.shared_parts.assign(1, {nullptr, 0, S.dynamic_shared});
     for (auto& w : b.warps) {
         w.exited = 0;
         w.meetings.clear();

@@ -40,6 +40,11 @@ class Flags:
         }[name]
 
 
+def _refuse_order(order: str | None, *meant: str | None) -> None:
+    if order not in meant:
+        raise NotImplementedError(f"fake: no order {order!r} here")
+
+
 def _check_dtype(dtype: Any) -> np.dtype:
     dtype = np.dtype(dtype)
     if dtype.kind not in "?biufc":
@@ -65,8 +70,7 @@ class ndarray:
         strides: Sequence[int] | None = None,
         order: str = "C",
     ) -> None:
-        if order not in ("C", None):
-            raise NotImplementedError("fake: C order only")
+        _refuse_order(order, "C", None)
         dtype = _check_dtype(dtype)
         shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
         shape = tuple(int(n) for n in shape)
@@ -135,6 +139,7 @@ class ndarray:
         out: np.ndarray | None = None,
         blocking: bool = True,
     ) -> np.ndarray:
+        _refuse_order(order, "C")
         queue = (stream or get_current_stream())._queue
         queue.check_not_implicit()
         if queue.capture:
@@ -149,7 +154,7 @@ class ndarray:
             raise ValueError(f"Shape mismatch. Expected shape: {self.shape}, actual: {out.shape}")
         source, raw = self._np, raw_memory(self._owner)
 
-        def copy(raw: Any = raw) -> None:
+        def copy(raw: Any = raw) -> None:  # the default keeps the memory mapped until this runs
             check_live(source, "D2H copy")
             np.copyto(out, source)
 
@@ -197,7 +202,7 @@ class ndarray:
         target, read = self._np, None if source is None else source._np
         raw = (raw_memory(self._owner), None if source is None else raw_memory(source._owner))
 
-        def run(raw: Any = raw) -> None:
+        def run(raw: Any = raw) -> None:  # the default is what holds it
             if read is not None:
                 check_live(read, name)
             check_live(target, name)
@@ -226,6 +231,8 @@ class ndarray:
 
     def fill(self, value: Any) -> None:
         value = np.asarray(value.get() if isinstance(value, ndarray) else value)
+        if value.ndim:
+            raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
         value = value.astype(self.dtype)  # the value is baked into a graph, as CuPy's is
 
         def work(target: np.ndarray) -> None:
@@ -274,8 +281,7 @@ class ndarray:
             target.fill(value)
 
     def reshape(self, *shape: Any, order: str = "C") -> "ndarray":
-        if order != "C":
-            raise NotImplementedError("fake: C order only")
+        _refuse_order(order, "C")
         view = self._np.reshape(*shape)
         if self.size and not np.may_share_memory(view, self._np):
             return self.copy().reshape(*shape)
@@ -298,8 +304,11 @@ class ndarray:
         subok: Any = None,
         copy: bool = True,
     ) -> "ndarray":
+        _refuse_order(order, "C", "K")
+        if casting is not None or subok is not None:
+            raise NotImplementedError("fake: no casting= and no subok=")
         dtype = _check_dtype(dtype)
-        if not copy and dtype == self.dtype:
+        if not copy and dtype == self.dtype and (order == "K" or self.flags.c_contiguous):
             return self
         made = ndarray(self.shape, dtype)
         if self.size:  # "K" keeps the order of the axes in memory, so a transposed array stays so
@@ -330,6 +339,9 @@ class ndarray:
         dl_device: Any = None,
         copy: bool | None = None,
     ) -> Any:
+        # max_version is the newest that the consumer knows; the oldest is made
+        if copy or dl_device not in (None, self.__dlpack_device__()):
+            raise NotImplementedError("fake: a capsule is of the array itself, where it lies")
         return _dlpack.export(self, stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -374,15 +386,17 @@ def asarray(
     copy: bool | None = None,
     blocking: bool = False,
 ) -> ndarray:
+    _refuse_order(order, "C", "K", None)
+    if copy is False:
+        raise NotImplementedError("fake: no copy=False")
     if isinstance(a, ndarray):
         made = a
     elif hasattr(a, "__cuda_array_interface__"):
         made = _from_interface(a)
     else:
         return _from_host(a, dtype, blocking)
-    if dtype is not None and made.dtype != np.dtype(dtype):
-        return made.astype(dtype)
-    return made.copy() if copy else made
+    dtype = made.dtype if dtype is None else dtype
+    return made.astype(dtype, order or "K", copy=bool(copy))
 
 
 def array(
@@ -395,9 +409,9 @@ def array(
     *,
     blocking: bool = False,
 ) -> ndarray:
-    if ndmin:
-        raise NotImplementedError("fake: no ndmin")
-    return asarray(obj, dtype, copy=copy, blocking=blocking)
+    if ndmin or subok:
+        raise NotImplementedError("fake: no ndmin= and no subok=")
+    return asarray(obj, dtype, order, copy=copy or None, blocking=blocking)
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> ndarray:
@@ -453,7 +467,9 @@ def asnumpy(
     return out
 
 
-def from_dlpack(array: Any, device: Any = None, copy: bool | None = None) -> ndarray:
+def from_dlpack(array: Any, *, device: Any = None, copy: bool | None = None) -> ndarray:
+    if device is not None or copy:
+        raise NotImplementedError("fake: no device= and no copy=True")
     if array.__dlpack_device__()[0] != _dlpack.CUDA:
         raise TypeError(
             "CPU arrays cannot be directly imported to CuPy. "

@@ -10,9 +10,10 @@ import numpy as np
 
 from ._memory import find_block
 from ._simulation import sim
-from ._streams import get_current_stream
+from ._streams import get_current_stream, wait_for
 
 CPU, CUDA = 1, 2
+_LEGACY_STREAM = 1
 _KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
 
 
@@ -60,13 +61,19 @@ class _Held:
 
 
 def export(array: Any, stream: int | None) -> Any:
-    """A capsule of a device array; the consumer's stream waits for the current one."""
-    if stream is not None and stream != -1:
+    """A capsule of a device array; the consumer's stream waits for the current one.
+
+    None is the legacy stream, and -1 asks for no order. While a stream captures, the rules for
+    events across its border hold here too.
+    """
+    if stream is None:
+        stream = _LEGACY_STREAM
+    if not isinstance(stream, int) or stream < -1 or stream == 0:
+        raise ValueError(f"On CUDA, a stream for DLPack is -1, 1, 2 or larger, not {stream}")
+    if stream != -1:
         producer, consumer = get_current_stream(), sim.queue_at(stream)
         if consumer is not producer._queue:
-            event = producer.record()
-            reached, awaited = event, event._records
-            consumer.put(lambda: None, "wait_event", lambda: reached._reached >= awaited)
+            wait_for(consumer, producer.record())
     capsule = np.asarray(_Held(array)).__dlpack__()
     tensor = _tensor(capsule)
     tensor.device_type, tensor.device_id = CUDA, array._owner.device_id

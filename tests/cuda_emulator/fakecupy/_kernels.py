@@ -16,7 +16,8 @@ from ._streams import get_current_stream
 
 _DEFINE = re.compile(r"-{1,2}(?:D|define-macro=)\s*(.*)")
 _INCLUDE = re.compile(r"-{1,2}(?:I|include-path=)")
-_STATIC_SHARED_LIMIT = 48 * 1024
+_SHARED_LIMIT = 48 * 1024  # bytes, static and dynamic, unless a kernel asks for more
+_SHARED_MOST = 227 * 1024  # that it can ask for
 
 
 def _compile(
@@ -46,8 +47,8 @@ class RawModule:
     ) -> None:
         if code is None or path is not None:
             raise NotImplementedError("fake: code= only")
-        if backend != "nvrtc" or enable_cooperative_groups or jitify:
-            raise NotImplementedError("fake: the nvrtc back end only")
+        if backend != "nvrtc" or translate_cucomplex or enable_cooperative_groups or jitify:
+            raise NotImplementedError("fake: the nvrtc back end only, without its extras")
         if not isinstance(options, tuple):
             raise TypeError("Argument 'options' has incorrect type (expected tuple)")
         self.code = code
@@ -57,6 +58,8 @@ class RawModule:
         self._module = None
 
     def compile(self, log_stream: Any = None) -> None:
+        if log_stream is not None:
+            raise NotImplementedError("fake: no log of a compilation")
         if self._module is None:
             self._module = _compile(self.code, self.options, tuple(self.name_expressions or ()))
 
@@ -81,15 +84,15 @@ class RawKernel:
         enable_cooperative_groups: bool = False,
         jitify: Any = None,
     ) -> None:
-        if backend != "nvrtc" or enable_cooperative_groups or jitify:
-            raise NotImplementedError("fake: the nvrtc back end only")
+        if backend != "nvrtc" or translate_cucomplex or enable_cooperative_groups or jitify:
+            raise NotImplementedError("fake: the nvrtc back end only, without its extras")
         if not isinstance(options, tuple):
             raise TypeError("Argument 'options' has incorrect type (expected tuple)")
         self.code = code
         self.name = name
         self.options = options
         self.backend = backend
-        self.max_dynamic_shared_size_bytes = _STATIC_SHARED_LIMIT
+        self.max_dynamic_shared_size_bytes = _SHARED_LIMIT
         self._module = None
 
     def _load(self, module: emu.Module) -> None:
@@ -100,6 +103,8 @@ class RawKernel:
         self._max_threads = _launch_bounds(self.code, self.name)
 
     def compile(self, log_stream: Any = None) -> None:
+        if log_stream is not None:
+            raise NotImplementedError("fake: no log of a compilation")
         if self._module is None:
             self._load(_compile(self.code, self.options))
 
@@ -115,12 +120,15 @@ class RawKernel:
         self.compile()
         grid, block = _three(grid), _three(block)
         threads = block[0] * block[1] * block[2]
-        if threads > self._max_threads or grid[0] >= 1 << 31 or max(grid[1:]) > 65535:
+        too_large = grid[0] >= 1 << 31 or max(grid[1:]) > 65535 or block[2] > 64
+        if threads > self._max_threads or too_large:
             raise CUDADriverError(
                 f"CUDA_ERROR_INVALID_VALUE: {self.name} grid {grid} block {block}"
             )
-        if shared_mem > self.max_dynamic_shared_size_bytes:
+        asked = self.max_dynamic_shared_size_bytes
+        if shared_mem > asked or asked > _SHARED_MOST:
             raise CUDADriverError("CUDA_ERROR_INVALID_VALUE: dynamic shared memory over the limit")
+        shared_limit = _SHARED_MOST if asked > _SHARED_LIMIT else _SHARED_LIMIT
         if len(args) != len(self._signature):
             raise TypeError(
                 f"{self.name} takes {len(self._signature)} arguments, got {len(args)} "
@@ -134,7 +142,7 @@ class RawKernel:
 
         def run() -> None:
             try:
-                accesses = module.launch(name, grid, block, packed, shared_mem)
+                accesses = module.launch(name, grid, block, packed, shared_mem, shared_limit)
             except emu.EmuError as error:
                 if error.address:
                     error.add_note(describe_address(error.address))
@@ -157,7 +165,7 @@ def _launch_bounds(code: str, name: str) -> int:
     return int(found[1]) if found else 1024
 
 
-_PYTHON_SCALARS = {bool: np.bool_, int: np.int64, float: np.float64}
+_PYTHON_SCALARS = ((bool, np.bool_), (int, np.int64), (float, np.float64))
 
 
 def _pack(where: str, arg: Any, code: str, size: int) -> Any:
@@ -174,7 +182,7 @@ def _pack(where: str, arg: Any, code: str, size: int) -> Any:
         raise TypeError(f"{where}: an np.ndarray goes by value, so it has one element")
     if isinstance(arg, np.void):
         raise TypeError(f"Unsupported type {type(arg)} ({where}): pass a one-element np.ndarray")
-    dtype = np.dtype(_PYTHON_SCALARS.get(type(arg)) or getattr(arg, "dtype", None))
+    dtype = _scalar_dtype(where, arg)
     if code == "V":
         if dtype.kind != "V" or dtype.itemsize != size:
             raise TypeError(
@@ -189,9 +197,26 @@ def _pack(where: str, arg: Any, code: str, size: int) -> Any:
     return (ctypes.c_char * size).from_buffer_copy(np.asarray(arg, dtype).tobytes())
 
 
+def _scalar_dtype(where: str, arg: Any) -> np.dtype:
+    """What CuPy would pass an argument as."""
+    if isinstance(arg, (np.ndarray, np.number, np.bool_)):
+        return arg.dtype
+    for python_type, numpy_type in _PYTHON_SCALARS:
+        if isinstance(arg, python_type):
+            return np.dtype(numpy_type)
+    raise TypeError(f"Unsupported type {type(arg)} ({where})")
+
+
 def _pack_pointer(where: str, arg: Any, code: str) -> ctypes.c_void_p:
     if arg is None:
         return ctypes.c_void_p(0)
+    if isinstance(arg, (ndarray, MemoryPointer)):
+        memory = arg.data if isinstance(arg, ndarray) else arg
+        if memory.mem is not None and memory.device_id != sim.device_stack[-1]:
+            raise TypeError(
+                f"{where}: memory of device {memory.device_id}, launched on device "
+                f"{sim.device_stack[-1]} (CuPy does not check this)"
+            )
     if isinstance(arg, ndarray):
         pointee = code.split("*")[1]
         if pointee != "V" and not _same_bytes(arg.dtype, np.dtype(pointee)):

@@ -33,10 +33,15 @@ class _Pages:
         self.bytes = np.frombuffer(self.map, np.uint8)
         self.base = self.bytes.ctypes.data + GUARD
         self.nbytes = nbytes
-        # the last guard starts right after the block, which need not fill its last page
+        # the last guard starts right after the bytes, which need not fill their last page
         self.guards = (self.bytes[:GUARD], self.bytes[GUARD + nbytes :][:GUARD])
         for guard in self.guards:
             guard.fill(GUARD_BYTE)
+
+    def guard_rest(self, used: int) -> None:
+        """Guard the bytes from `used` on too, which are there because sizes are rounded up."""
+        self.guards = (self.guards[0], self.bytes[GUARD + used : 2 * GUARD + self.nbytes])
+        self.guards[1].fill(GUARD_BYTE)
 
     def check_guards(self, name: str) -> None:
         for guard, side in zip(self.guards, ("before", "after"), strict=True):
@@ -77,6 +82,7 @@ class Block:
                 ctypes.memset(pages.base, POISON, size)
             else:
                 emu.core().emu_zero(pages.base, size)
+            pages.guard_rest(nbytes)
             emu.core().emu_register(pages.base, max(nbytes, 1), label)
 
         self.queue.put_outside_capture(register, "malloc")
@@ -182,6 +188,8 @@ class MemoryPool:
         return sum(len(free) for free in sim.pool.values())
 
     def free_all_blocks(self, stream: Any = None) -> None:
+        if stream is not None:
+            raise NotImplementedError("fake: all streams' blocks only")
         sim.pool.clear()
         sim.pool_bytes = 0
 

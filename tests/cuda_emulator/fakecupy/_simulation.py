@@ -272,7 +272,7 @@ class Simulation:
                 (q for q in self.queues if q.is_ready()), key=lambda q: q.operations[0].number
             )
             if not ready:
-                raise RuntimeError("fake: streams wait for each other")
+                raise emu.EmuError("streams wait for each other")
             chosen = ready[int(self.rng.integers(len(ready)))]
             chosen.operations.popleft().run()
 

@@ -22,12 +22,14 @@ class Stream:
         ptds: bool = False,
         priority: int | None = None,
     ) -> None:
-        if ptds:
-            raise NotImplementedError("fake: no per-thread default stream")
+        if ptds or priority is not None:
+            raise NotImplementedError("fake: no per-thread default stream, no priorities")
         if null:
             self._queue = sim.null
+            self.device_id = -1  # of every device
         else:
             self._queue = sim.new_queue(non_blocking=bool(non_blocking))
+            self.device_id = sim.device_stack[-1]
         self._foreign = None
         self._hold()
 
@@ -45,6 +47,7 @@ class Stream:
             raise TypeError("__cuda_stream__ must return a tuple (version, handle)")
         self = cls.__new__(cls)
         self._queue = sim.queue_at(int(described[1]))
+        self.device_id = -1  # not known
         self._foreign = obj
         self._hold()
         return self
@@ -66,11 +69,17 @@ class Stream:
 
     # -- which stream is current
 
+    def _check_device(self) -> None:
+        if self.device_id not in (-1, sim.device_stack[-1]):
+            raise RuntimeError(f"The stream was not created on device {sim.device_stack[-1]}")
+
     def use(self) -> "Stream":
+        self._check_device()
         sim.stream_stack[-1] = self
         return self
 
     def __enter__(self) -> "Stream":
+        self._check_device()
         sim.stream_stack.append(self)
         return self
 
@@ -96,28 +105,7 @@ class Stream:
         return event
 
     def wait_event(self, event: "Event") -> None:
-        queue = self._queue
-        queue.check_not_implicit()
-        theirs, ours = event._capture, queue.capture
-        if theirs is None:
-            if not event._records:
-                return  # CUDA: waiting for an event that nobody recorded does nothing
-            if ours:
-                ours.valid = False
-                raise runtime_error("StreamCaptureIsolation")
-            awaited = event._records
-            queue.put(lambda: None, "wait_event", lambda: event._reached >= awaited)
-            return
-        if not theirs.active:
-            raise runtime_error("CapturedEvent")
-        if ours is None:
-            if queue.is_null:
-                theirs.valid = False
-                raise runtime_error("StreamCaptureImplicit")
-        elif ours is not theirs:
-            ours.valid = theirs.valid = False
-            raise runtime_error("StreamCaptureMerge")
-        theirs.join(queue, event._nodes)
+        wait_for(self._queue, event)
 
     def launch_host_func(self, callback: Callable[[Any], object], arg: Any) -> None:
         self._queue.put(lambda: callback(arg), "host function")
@@ -125,6 +113,8 @@ class Stream:
     # -- capture
 
     def begin_capture(self, mode: int | None = None) -> None:
+        if mode is not None:
+            raise NotImplementedError("fake: the default mode of captures only")
         if self._queue.is_null:
             raise RuntimeError("cannot capture on the default (legacy) stream")
         if self._queue.capture:
@@ -166,6 +156,9 @@ class Event:
     def __init__(
         self, block: bool = False, disable_timing: bool = False, interprocess: bool = False
     ) -> None:
+        # the other two say how the host waits and whether times are kept: nothing that shows here
+        if interprocess:
+            raise NotImplementedError("fake: no events between processes")
         self._records = self._reached = 0
         self._queue = None
         self._capture = None  # the capture in which it was last recorded
@@ -202,9 +195,36 @@ class Event:
         return self._reached >= self._records
 
 
+def wait_for(queue: Queue, event: Event) -> None:
+    """Let a queue's later work wait for an event, or join the capture that recorded it."""
+    queue.check_not_implicit()
+    theirs, ours = event._capture, queue.capture
+    if theirs is None:
+        if not event._records:
+            return  # CUDA: waiting for an event that nobody recorded does nothing
+        if ours:
+            ours.valid = False
+            raise runtime_error("StreamCaptureIsolation")
+        awaited = event._records
+        queue.put(lambda: None, "wait_event", lambda: event._reached >= awaited)
+        return
+    if not theirs.active:
+        raise runtime_error("CapturedEvent")
+    if ours is None:
+        if queue.is_null:
+            theirs.valid = False
+            raise runtime_error("StreamCaptureImplicit")
+    elif ours is not theirs:
+        ours.valid = theirs.valid = False
+        raise runtime_error("StreamCaptureMerge")
+    theirs.join(queue, event._nodes)
+
+
 Stream.null = Stream(null=True)
 
 
 def get_current_stream(device_id: int = -1) -> Stream:
     """The stream that work goes to when none is named."""
+    if device_id not in (-1, sim.device_stack[-1]):
+        raise NotImplementedError("fake: the current device's stream only")
     return sim.stream_stack[-1] or Stream.null
