@@ -61,6 +61,8 @@ class DeviceInputs:
                 f"device {self._card.number}; copy it there first"
             )
         check_shape(array.shape, column, rows)
+        if array.data.ptr % array.itemsize:
+            array = self._aligned(array, column)
         if array.dtype != column.dtype:
             if not _keeps_values(array.dtype, column.dtype):
                 raise refuse_dtype(array.dtype, column)
@@ -68,13 +70,26 @@ class DeviceInputs:
                 f"{column.name}: casting {array.dtype} to {column.dtype} (give {column.dtype})"
             )
             return array.astype(column.dtype, order="C")
-        aligned = array.data.ptr % array.itemsize == 0
-        if not (array.flags.c_contiguous and aligned):
+        if not array.flags.c_contiguous:
             self._card.refuse_capture(
                 f"{column.name}: copying a strided array (make it contiguous)"
             )
-            return self._cupy.ascontiguousarray(array) if aligned else array.copy()
+            return self._cupy.ascontiguousarray(array)
         return array
+
+    def _aligned(self, array: Any, column: Column) -> Any:
+        """A copy of an array that begins between two of its items, made byte by byte.
+
+        CuPy's own kernels would read it in whole items, which is an error on a card.
+        """
+        if not array.flags.c_contiguous:
+            raise DTypeError(
+                f"{column.name}: this array begins between two of its items and is strided, which "
+                "no kernel can read; make a contiguous one of it where it comes from"
+            )
+        self._card.refuse_capture(f"{column.name}: copying an array that is not aligned")
+        codes = array.reshape(-1).view(np.uint8).copy()
+        return codes.view(array.dtype).reshape(array.shape)
 
     def _device_array(self, value: Any, column: Column) -> Any:
         """A CuPy array over the same memory, or None for a value that is not on a device."""

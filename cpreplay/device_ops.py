@@ -77,8 +77,6 @@ class DeviceOps:
         return self._inputs.mask(mask, rows)
 
     def store(self, columns: Sequence[Any], rows: int, mask: Any = None) -> None:
-        if rows == 0:
-            return
         tile = self._tile
         grid = (min(-(-rows // tile), _MAX_BLOCKS), self._slices)
         self._launch(

@@ -83,7 +83,7 @@ def _shape_hint(shape: tuple[int, ...], column: Column, rows: int | None) -> str
     """What to do about a wrong shape, where that can be guessed."""
     if rows is not None and shape == column.shape:
         return "; for one transition call add"
-    if rows is None and shape and shape[1:] == column.shape:
+    if rows is None and shape[1:] == column.shape:
         return "; for several transitions call add_batch"
     if math.prod(shape) == column.elements * (rows or 1):
         return "; reshape it first"
@@ -120,7 +120,7 @@ def _as_numpy(value: Any, column: Column) -> NDArray[Any]:
             raise DTypeError(f"{column.name}: NumPy cannot take this array: {error}") from error
     try:
         array = np.asarray(value)
-        if array.dtype == np.float64 and array.size and np.abs(array).max() >= 2.0**63:
+        if array.dtype == np.float64 and array.size and array.max() >= 2.0**63:
             # NumPy makes floats of integers that fit neither int64 nor uint64 together.
             exact = np.asarray(value, object)
             return exact if _holds_integers(exact) else array

@@ -361,3 +361,20 @@ def test_uploaded_columns_are_aligned_whatever_lies_before_them(device: Backend)
     for number in range(3):
         buffer.add(obs, [number] * 3, 0, obs[::-1], False)
     assert device.numpy(buffer.column("next_obs"))[:3].tolist() == [[255, 170, 85, 0]] * 3
+
+
+def test_a_strided_array_that_begins_between_items_is_refused(device: Backend) -> None:
+    buffer = device.buffer((3,), (2,), 8)
+    rows = on_device(device, numbered_rows(0, 5))
+    wide = np.zeros((5, 6), np.float32)
+    with pytest.raises(cpreplay.DTypeError, match=r"obs: .*between two of its items"):
+        buffer.add_batch(**{**rows, "obs": shifted(device, wide, 2)[:, ::2]})
+    assert len(buffer) == 0
+
+
+def test_an_array_that_begins_between_items_may_need_a_cast(device: Backend) -> None:
+    buffer = device.buffer((3,), (2,), 8)
+    rows = on_device(device, numbered_rows(0, 5))
+    rows["obs"] = shifted(device, numbered_rows(0, 5)["obs"].astype(np.float64), 3)
+    buffer.add_batch(**rows)
+    assert stored_numbers(buffer, device.numpy) == [0, 1, 2, 3, 4, None, None, None]
