@@ -109,8 +109,7 @@ def _as_numpy(value: Any, column: Column) -> NDArray[Any]:
         return np.asarray(value)
     if isinstance(value, bytes):
         return np.frombuffer(value, np.uint8)
-    if hasattr(value, "__cuda_array_interface__"):
-        raise _in_device_memory(column)
+    # DLPack first: asking a tensor that needs a gradient for the other protocol raises.
     if hasattr(value, "__dlpack_device__"):
         if value.__dlpack_device__()[0] not in _DLPACK_HOST:
             raise _in_device_memory(column)
@@ -118,6 +117,8 @@ def _as_numpy(value: Any, column: Column) -> NDArray[Any]:
             return np.from_dlpack(value)
         except (BufferError, RuntimeError, TypeError) as error:
             raise DTypeError(f"{column.name}: NumPy cannot take this array: {error}") from error
+    if hasattr(value, "__cuda_array_interface__"):
+        raise _in_device_memory(column)
     try:
         array = np.asarray(value)
         if array.dtype == np.float64 and array.size and array.max() >= 2.0**63:

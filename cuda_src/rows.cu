@@ -151,8 +151,9 @@ __device__ __forceinline__ void gather_codes(const column_t& c, u8* batch, const
 
 // store_rows: rows i of batch with mask[i] (u8[n]; null: all of them) go to the head, in order.
 // blockIdx.x walks tiles of tile_rows <= MAX_TILE rows, blockIdx.y divides a tile's columns: one
-// launch for any number of rows and columns. Each block counts the mask before its tile by itself,
-// which takes a few reads from cache and saves a launch, a scratch array and a wait.
+// launch for any number of rows and columns. Each block counts the mask before its tile by itself:
+// that saves a launch, a scratch array and a wait, and suits masks of up to some ten thousand rows,
+// for together the blocks read n * n / tile_rows bytes of mask.
 extern "C" __global__ void store_rows(control_t* control, columns_t columns, batch_t batch, i64 n,
                                       const u8* mask, i64 tile_rows, u64* last_invalid) {
     __shared__ tile_t tile;

@@ -725,3 +725,21 @@ def test_a_wrong_shape_is_told_what_to_do(backend: Backend) -> None:
     for call, values, shapes, advice in hints:
         with refused(backend, buffer, cpreplay.ShapeError, shapes, advice):
             call(**values)
+
+
+def test_a_device_tensor_that_needs_a_gradient_is_refused_in_our_words() -> None:
+    class NeedsGradient:
+        """Refuses the older protocol as PyTorch does, and says by DLPack where it lies."""
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 0
+
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            raise RuntimeError(
+                "Can't get __cuda_array_interface__ on a tensor that needs a gradient"
+            )
+
+    buffer = cpreplay.StoreReplay(3, 1, 4)
+    with pytest.raises(cpreplay.DTypeError, match=r"obs: .*in a device's memory"):
+        buffer.add(NeedsGradient(), [0], 0, [0, 0, 0], False)
