@@ -1,9 +1,7 @@
 """The libraries that are timed, each used in the fastest way that its documentation offers."""
 
 import itertools
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,63 +11,27 @@ from numpy.typing import NDArray
 from benchmarks.copy_bound import copy_loops
 from benchmarks.interleave import Block, Call
 from benchmarks.machine import package_version
-
-OBS, ACTION = 17, 6
-PIXELS = (84, 84, 4)
-ADD_BATCH = 64
-PIXEL_BATCH = 32
-SAMPLE_BATCHES = (32, 256, 1024, 4096)
-
-ROW_BYTES = 4 * (2 * OBS + ACTION + 1) + 1
-PIXEL_ROW_BYTES = 2 * math.prod(PIXELS) + 13
-
-_CHUNK = 10_000  # transitions made at a time while filling
-_PIXEL_CHUNK = 500
-
-Transitions = tuple[
-    NDArray[Any], NDArray[Any], NDArray[np.float32], NDArray[Any], NDArray[np.bool_]
-]
-
-
-def transitions(count: int, seed: int) -> Transitions:
-    """obs, action, reward, next_obs, terminated of so many random transitions."""
-    rng = np.random.default_rng(seed)
-    obs, next_obs = rng.random((2, count, OBS), np.float32)
-    action = rng.random((count, ACTION), np.float32)
-    return obs, action, rng.random(count, np.float32), next_obs, rng.random(count) < 0.01
+from benchmarks.workloads import (
+    ACTION,
+    ADD_BATCH,
+    OBS,
+    PIXEL_BATCH,
+    PIXEL_ROW_BYTES,
+    PIXELS,
+    ROW_BYTES,
+    SAMPLE_BATCHES,
+    Transitions,
+    calls_per_block,
+    check_filled,
+    pixel_chunks,
+    single_transitions,
+    transition_chunks,
+    transitions,
+)
 
 
-def pixel_transitions(count: int, seed: int) -> Transitions:
-    """The same with images and discrete actions."""
-    rng = np.random.default_rng(seed)
-    obs, next_obs = rng.integers(0, 256, (2, count, *PIXELS), np.uint8)
-    action = rng.integers(0, 18, count)
-    return obs, action, rng.random(count, np.float32), next_obs, rng.random(count) < 0.01
-
-
-def transition_chunks(rows: int) -> Iterator[Transitions]:
-    """What fills a ring of so many transitions, a part at a time; every time the same."""
-    for number, start in enumerate(range(0, rows, _CHUNK)):
-        yield transitions(min(_CHUNK, rows - start), number)
-
-
-def pixel_chunks(rows: int) -> Iterator[Transitions]:
-    """The same for images."""
-    for number, start in enumerate(range(0, rows, _PIXEL_CHUNK)):
-        yield pixel_transitions(min(_PIXEL_CHUNK, rows - start), number)
-
-
-def calls_per_block(bytes_per_call: int) -> int:
-    """So many that a block is long for a timer and short for a scheduler.
-
-    Blocks take some 20 to 500 microseconds, a few milliseconds for the largest batches. On a busy
-    machine a long block is nearly always interrupted; of short ones most are not.
-    """
-    return max(2, min(64, 700_000 // bytes_per_call))
-
-
-class Contender(ABC):
-    """One library: a filled ring, and blocks of calls on it."""
+class Library:
+    """One of the libraries, as a report names it."""
 
     name: str
     how: str  # how it is used, and what differs from the others
@@ -78,7 +40,15 @@ class Contender(ABC):
     @property
     def version(self) -> str:
         """Of the installed package."""
-        return package_version(self.name)
+        if self.is_peer:
+            return package_version(self.name)
+        import cpreplay  # a plain checkout has no metadata to read it from
+
+        return cpreplay.__version__
+
+
+class Contender(Library, ABC):
+    """One library: a filled ring, and blocks of calls on it."""
 
     @abstractmethod
     def transition_blocks(self, rows: int) -> dict[str, Block]:
@@ -107,7 +77,7 @@ class Cpreplay(Contender):
         for batch_size in SAMPLE_BATCHES:
             blocks |= _own_sample_blocks(buffer, batch_size, ROW_BYTES)
         blocks["add"] = [
-            partial(buffer.add, *one) for one in _single_transitions(calls_per_block(ROW_BYTES))
+            partial(buffer.add, *one) for one in single_transitions(calls_per_block(ROW_BYTES))
         ]
         blocks[f"add_batch({ADD_BATCH})"] = [
             partial(buffer.add_batch, *transitions(ADD_BATCH, number))
@@ -168,7 +138,7 @@ class Cpprb(Contender):
             blocks |= _same_for_both(sample, batch_size, ROW_BYTES)
         blocks["add"] = [
             partial(buffer.add, **self._named(one))
-            for one in _single_transitions(calls_per_block(ROW_BYTES))
+            for one in single_transitions(calls_per_block(ROW_BYTES))
         ]
         blocks[f"add_batch({ADD_BATCH})"] = [
             partial(buffer.add, **self._named(transitions(ADD_BATCH, number)))
@@ -229,7 +199,7 @@ class Rlox(Contender):
             blocks |= _same_for_both(sample, batch_size, ROW_BYTES)
         blocks["add"] = [
             partial(buffer.push, obs, action, reward, terminated, False, next_obs)
-            for obs, action, reward, next_obs, terminated in _single_transitions(
+            for obs, action, reward, next_obs, terminated in single_transitions(
                 calls_per_block(ROW_BYTES)
             )
         ]
@@ -253,16 +223,6 @@ class Rlox(Contender):
         )
 
 
-def _single_transitions(
-    count: int,
-) -> list[tuple[NDArray[Any], NDArray[Any], float, NDArray[Any], bool]]:
-    """What an environment's step gives: arrays of their own, a float and a bool."""
-    return [
-        (obs.copy(), action.copy(), float(reward), next_obs.copy(), bool(terminated))
-        for obs, action, reward, next_obs, terminated in zip(*transitions(count, 0), strict=True)
-    ]
-
-
 def _own_sample_blocks(buffer: Any, batch_size: int, row_bytes: int) -> dict[str, Block]:
     calls = calls_per_block(batch_size * row_bytes)
     out = buffer.make_batch(batch_size)
@@ -275,25 +235,3 @@ def _own_sample_blocks(buffer: Any, batch_size: int, row_bytes: int) -> dict[str
 def _same_for_both(sample: Call, batch_size: int, row_bytes: int) -> dict[str, Block]:
     block = [sample] * calls_per_block(batch_size * row_bytes)
     return {f"sample({batch_size})": block, f"sample({batch_size}, out=)": block}
-
-
-def check_filled(
-    name: str,
-    held: int,
-    rows: int,
-    row: Sequence[NDArray[Any]],
-    chunks: Callable[[int], Iterator[Transitions]],
-) -> None:
-    """Raise unless the ring is full, and one row drawn from it is one that went in.
-
-    ``row`` has the drawn row's columns in the order of `Transitions`.
-    """
-    if held != rows:
-        raise RuntimeError(f"{name} holds {held:,} rows, not {rows:,}: bad adapter")
-    drawn = [np.ravel(value) for value in row]
-    for chunk in chunks(rows):
-        for place in np.flatnonzero(chunk[2] == drawn[2]):  # a few have the same reward
-            made = (np.ravel(column[place]) for column in chunk)
-            if all(map(np.array_equal, made, drawn)):
-                return
-    raise RuntimeError(f"{name} gave a row that was never added: bad adapter")

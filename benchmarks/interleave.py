@@ -13,8 +13,22 @@ from numpy.typing import NDArray
 # One timed operation; nobody looks at what it returns.
 Call = Callable[[], Any]
 
-# A block: calls that are timed together, one after the other.
-Block = Sequence[Call]
+
+@dataclass(frozen=True)
+class Following:
+    """A block of calls that each take what another has just returned, which is not timed.
+
+    An update of priorities is of the rows that were drawn right before: drawing them beforehand
+    for a whole block of updates would time it with other things in the caches.
+    """
+
+    before: Call
+    call: Callable[[Any], Any]
+    times: int
+
+
+# A block: calls that are timed together, one after the other, or each after one that is not.
+Block = Sequence[Call] | Following
 
 
 def interleaved(
@@ -45,18 +59,35 @@ def interleaved(
 
 def time_block(block: Block) -> float:
     """Microseconds per call. The first call is made twice: once unseen, to load the code again."""
-    block[0]()
+    if isinstance(block, Following):
+        block.call(block.before())
+    else:
+        block[0]()
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        start = time.perf_counter_ns()
-        for call in block:
-            call()
-        taken = time.perf_counter_ns() - start
+        return _time_following(block) if isinstance(block, Following) else _time_calls(block)
     finally:
         if was_enabled:
             gc.enable()
-    return taken / len(block) / 1000
+
+
+def _time_calls(block: Sequence[Call]) -> float:
+    start = time.perf_counter_ns()
+    for call in block:
+        call()
+    return (time.perf_counter_ns() - start) / len(block) / 1000
+
+
+def _time_following(block: Following) -> float:
+    before, call = block.before, block.call
+    taken = 0
+    for _ in range(block.times):
+        given = before()
+        start = time.perf_counter_ns()
+        call(given)
+        taken += time.perf_counter_ns() - start
+    return taken / block.times / 1000
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,13 @@ from cpreplay.errors import (
 )
 from cpreplay.replay import StoreReplay, StoreReplayGpu
 from cpreplay.schema import Column
-from cpreplay.steps import ReplaySampleStep, StoreUniformSampleCpuStep, StoreUniformSampleGpuStep
+from cpreplay.steps import (
+    ReplaySampleStep,
+    StorePerSampleCpuStep,
+    StorePerSampleGpuStep,
+    StoreUniformSampleCpuStep,
+    StoreUniformSampleGpuStep,
+)
 
 __version__ = "0.1.0"
 
@@ -41,6 +47,8 @@ __all__ = [
     "ReplaySampleStep",
     "SampleRangeError",
     "ShapeError",
+    "StorePerSampleCpuStep",
+    "StorePerSampleGpuStep",
     "StoreReplay",
     "StoreReplayGpu",
     "StoreUniformSampleCpuStep",

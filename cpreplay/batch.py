@@ -4,7 +4,12 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from cpreplay.schema import TRANSITION, Layout
+from cpreplay.schema import TRANSITION, Layout, unstored_column
+
+#: What a draw adds to the columns of a transition. No buffer's column has the name of the third.
+INDICES = unstored_column("indices", "int64")
+WEIGHTS = unstored_column("weights", "float32")
+TOKENS = unstored_column("draw tokens", "int32", (2,))
 
 
 class Batch:
@@ -28,13 +33,14 @@ class Batch:
         target ``reward + gamma * value(next_obs) * ~terminated`` bootstraps there.
     indices : array of int64, shape (B,)
         The rows that were drawn.
-    weights : None
-        Importance-sampling weights, which only prioritized buffers have.
+    weights : array of float32, shape (B,), or None
+        Importance-sampling weights, of a prioritized buffer: what a lane's loss is multiplied by.
+        The largest of a batch is 1.
     extra : dict
         The caller's extra columns, by name.
     """
 
-    __slots__ = ("_memory", "action", "extra", "indices", "next_obs", "obs", "reward",
+    __slots__ = ("_memory", "_tokens", "action", "extra", "indices", "next_obs", "obs", "reward",
                  "terminated", "weights")  # fmt: skip
 
     def __init__(
@@ -43,6 +49,7 @@ class Batch:
         arrays: Sequence[Any],
         indices: Any,
         weights: Any = None,
+        tokens: Any = None,
         *,
         memory: "BatchMemory | None" = None,
     ) -> None:
@@ -50,6 +57,10 @@ class Batch:
         self.obs, self.action, self.reward, self.next_obs, self.terminated = arrays[:standard]
         self.indices = indices
         self.weights = weights
+        # When each lane was drawn, int32 (B, 2): update_priorities sees by it which rows have been
+        # overwritten since. An array like the others, so that it is mapped and sliced with them;
+        # of words that every framework keeps.
+        self._tokens = tokens
         self.extra = dict(zip(names[standard:], arrays[standard:], strict=True))
         self._memory: Any = memory  # a mapped, copied or unpickled batch has none
 
@@ -85,26 +96,36 @@ class Batch:
         Returns
         -------
         Batch
-            What it returned. Costs the calls alone. It cannot be given as ``out``.
+            What it returned. Costs the calls alone. `update_priorities` takes it like the batch it
+            came from, also where ``function`` keeps some lanes only; it cannot be given as ``out``.
+
+        Notes
+        -----
+        Of a prioritized buffer, ``function`` also gets the lanes' draw tokens, int32 (B, 2).
         """
         names = (*TRANSITION, *self.extra)
         arrays = [function(self[name]) for name in names]
-        weights = None if self.weights is None else function(self.weights)
-        return Batch(names, arrays, function(self.indices), weights)
+        of_draw = [
+            None if array is None else function(array) for array in (self.weights, self._tokens)
+        ]
+        return Batch(names, arrays, function(self.indices), *of_draw)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy is like a mapped batch: no back end fills it.
         names = (*TRANSITION, *self.extra)
-        return Batch, (names, [self[name] for name in names], self.indices, self.weights)
+        arrays = [self[name] for name in names]
+        return Batch, (names, arrays, self.indices, self.weights, self._tokens)
 
-    def _is_own(self, kind: type["BatchMemory"], layout: Layout) -> bool:
+    def _is_own(self, kind: type["BatchMemory"], layout: Layout, *, weighted: bool) -> bool:
         """Whether a back end can fill this batch: made by its like, and still the same arrays."""
         memory = self._memory
         if not (isinstance(memory, kind) and (memory.layout is layout or memory.layout == layout)):
             return False
+        if (memory.weights is not None) != weighted:
+            return False
         try:
             mine = (self.obs, self.action, self.reward, self.next_obs, self.terminated,
-                    *self.extra.values(), self.indices)  # fmt: skip
+                    *self.extra.values(), self.indices, self.weights, self._tokens)  # fmt: skip
         except AttributeError:  # one was deleted
             return False
         return len(mine) == len(memory.arrays) and all(map(operator.is_, mine, memory.arrays))
@@ -120,8 +141,11 @@ class BatchMemory:
     The addresses in it are of these arrays, so it keeps them, and is of no use for others.
     """
 
-    __slots__ = ("arrays", "layout")
+    __slots__ = ("arrays", "layout", "weights")
 
-    def __init__(self, layout: Layout, arrays: Sequence[Any], indices: Any) -> None:
+    def __init__(
+        self, layout: Layout, arrays: Sequence[Any], indices: Any, weights: Any, tokens: Any
+    ) -> None:
         self.layout = layout
-        self.arrays = (*arrays, indices)
+        self.weights = weights
+        self.arrays = (*arrays, indices, weights, tokens)

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# The proportional variant's values of Schaul et al. 2016 (table 3), before beta is annealed.
+ALPHA, BETA, EPSILON = 0.6, 0.4, 1e-6
+
 CONTROL = np.dtype(
     [
         ("total", "<i8"),  # rows ever written
@@ -25,16 +28,26 @@ CONTROL = np.dtype(
         ("eta", "<f8"),
         ("eta_power", "<f8"),  # eta ** k, by repeated multiplication
         ("invalid_rows", "<i8"),  # rows stored with values that had to be clamped
+        ("alpha", "<f8"),  # exponent of a priority: 0 draws uniformly
+        ("beta", "<f8"),  # exponent of a weight: 1 corrects for the priorities in full
+        ("epsilon", "<f8"),  # added to every |TD error|
+        ("max_priority", "<f8"),  # the largest |TD error| + epsilon so far, at least 1
+        ("invalid_priorities", "<i8"),  # lanes of updates that had no finite priority
+        ("stale_updates", "<i8"),  # lanes of updates whose row was no longer the one drawn
+        ("run", "<u8"),  # where draw tokens begin; see priorities.draw_token
     ]
 )
 
 
-def new_control(capacity: int, key: int) -> NDArray[Any]:
+def new_control(capacity: int, key: int, run: int = 0) -> NDArray[Any]:
     """A one-element array with the control block of an empty buffer."""
     control = np.zeros(1, CONTROL)
     control["capacity"] = capacity
     control["key"] = key
     control["eta"] = control["eta_power"] = 1.0
+    control["alpha"], control["beta"], control["epsilon"] = ALPHA, BETA, EPSILON
+    control["max_priority"] = 1.0
+    control["run"] = run
     return control
 
 

@@ -4,18 +4,16 @@ Rows lie in arrays of whole records, a minibatch in one block with a field per c
 64-byte addresses. Nothing here knows a ring, a policy or a lock.
 """
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cpreplay.batch import Batch, BatchMemory
+from cpreplay.aligned import ALIGNMENT, aligned_block
+from cpreplay.batch import INDICES, TOKENS, WEIGHTS, Batch, BatchMemory
 from cpreplay.errors import SampleRangeError
 from cpreplay.schema import Column, Layout, Place
-
-ALIGNMENT = 64
 
 # Rows are gathered through a scratch of at most this size, which has to stay in the second-level
 # cache while its columns are copied out. Smaller ones were slower: 2 % at 3,000 rows of 176 bytes,
@@ -114,16 +112,15 @@ class Gather:
 class BatchBlock:
     """How a minibatch of one size lies in one block of memory."""
 
-    def __init__(self, layout: Layout, batch_size: int) -> None:
+    def __init__(self, layout: Layout, batch_size: int, *, weighted: bool) -> None:
         self.layout = layout
         self.batch_size = batch_size
         self._names = layout.names
+        self._weighted = weighted
         names, formats, raw_formats, offsets = [], [], [], []
         end = 0
-        indices = Column(
-            name="indices", shape=(), dtype=np.dtype("int64"), stored=np.dtype("int64")
-        )
-        for column in (indices, *layout.columns):
+        of_draw = (INDICES, WEIGHTS, TOKENS) if weighted else (INDICES,)
+        for column in (*of_draw, *layout.columns):
             names.append(column.name)
             formats.append((column.dtype, (batch_size, *column.shape)))
             # Columns that are stored as they are seen are copied as rows of bytes.
@@ -144,40 +141,34 @@ class BatchBlock:
 
     def new_batch(self) -> Batch:
         """Fresh arrays: fields of one record, which NumPy gives as views at little cost."""
-        block, offset = _aligned_block(self._fields.itemsize)
+        block, offset = aligned_block(self._fields.itemsize)
         fields = np.ndarray((), self._fields, block, offset)
         raw = np.ndarray((), self._raw, block, offset)
         indices = fields["indices"]
         arrays = [fields[name] for name in self._names]
-        memory = HostBatchMemory(self.layout, arrays, indices, raw)
-        return Batch(self._names, arrays, indices, memory=memory)
+        weights = tokens = None
+        if self._weighted:
+            weights, tokens = fields[WEIGHTS.name], fields[TOKENS.name]
+        memory = HostBatchMemory(self.layout, arrays, indices, weights, tokens, raw)
+        return Batch(self._names, arrays, indices, weights, tokens, memory=memory)
 
 
 class HostBatchMemory(BatchMemory):
     """The arrays of one batch as a draw writes them."""
 
-    __slots__ = ("raw", "rows")
+    __slots__ = ("raw", "rows", "tokens")
 
     def __init__(
-        self, layout: Layout, arrays: Sequence[Any], indices: NDArray[np.int64], raw: NDArray[Any]
+        self,
+        layout: Layout,
+        arrays: Sequence[Any],
+        indices: NDArray[np.int64],
+        weights: NDArray[np.float32] | None,
+        tokens: NDArray[np.int32] | None,
+        raw: NDArray[Any],
     ) -> None:
-        super().__init__(layout, arrays, indices)
+        super().__init__(layout, arrays, indices, weights, tokens)
         self.raw = raw
         self.rows = indices.view(np.uint64)
-
-
-def aligned_zeros(rows: int, stride: int) -> NDArray[Any]:
-    """``rows`` records on a 64-byte address; the memory's pages come as they are touched."""
-    block = np.zeros(rows * stride + ALIGNMENT, np.uint8)
-    return np.ndarray(rows, f"V{stride}", block, _padding(block))
-
-
-def _aligned_block(nbytes: int) -> tuple[NDArray[np.uint8], int]:
-    """Uninitialised memory, and the offset of its first 64-byte address."""
-    block = np.empty(nbytes + ALIGNMENT, np.uint8)
-    return block, _padding(block)
-
-
-def _padding(block: NDArray[np.uint8]) -> int:
-    # A quarter of what block.ctypes.data takes.
-    return -ctypes.addressof(ctypes.c_char.from_buffer(block.data)) % ALIGNMENT
+        #: The tokens as one word a lane.
+        self.tokens = None if tokens is None else tokens.view(np.uint64)[:, 0]

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cpreplay.inputs import ANY_ROWS, MASK, host_array, integer_limits
+from cpreplay.batch import INDICES, TOKENS
+from cpreplay.inputs import ANY_ROWS, MASK, TD_ERRORS, host_array, integer_limits
 from cpreplay.schema import Column
 
 
@@ -35,6 +36,18 @@ class HostInputs:
         """A mask, and how many rows it keeps."""
         array = host_array(mask, MASK, rows)
         return array, int(np.count_nonzero(array))
+
+
+def update_inputs(
+    rows: Any, tokens: Any, td_errors: Any
+) -> tuple[NDArray[np.int64], NDArray[np.uint64] | None, NDArray[np.float64]]:
+    """What a priority update is given: rows, draw tokens or None, TD errors; one a lane."""
+    rows = host_array(rows, INDICES, ANY_ROWS)
+    lanes = len(rows)
+    if tokens is not None:
+        pairs = np.ascontiguousarray(host_array(tokens, TOKENS, lanes))
+        tokens = pairs.view(np.uint64).reshape(lanes)
+    return rows, tokens, host_array(td_errors, TD_ERRORS, lanes)
 
 
 class _ColumnInput:

@@ -3,18 +3,21 @@
 The contract is in `ops`. Nothing here takes a lock: the buffer does.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cpreplay.aligned import aligned_zeros
 from cpreplay.batch import Batch
 from cpreplay.control import ere_window, new_control, ring_head, ring_size
 from cpreplay.errors import ConfigurationError
-from cpreplay.host_columns import BatchBlock, Gather, HostBatchMemory, StoredColumn, aligned_zeros
+from cpreplay.host_columns import BatchBlock, Gather, HostBatchMemory, StoredColumn
 from cpreplay.host_inputs import HostInputs
-from cpreplay.philox import philox_words, splitmix64
+from cpreplay.host_priorities import HostPriorities
+from cpreplay.philox import ROWS, TARGETS, philox_words, splitmix64
 from cpreplay.schema import Layout
 
 # The generators whose raw words are 64 random bits. A raw word of MT19937, say, has only 32.
@@ -23,7 +26,7 @@ _RAW_64_BIT = (np.random.PCG64, np.random.PCG64DXSM, np.random.SFC64, np.random.
 # Batch sizes whose memory layout is remembered.
 _KEPT_BLOCKS = 64
 
-Words = Callable[[int, int], NDArray[np.uint64]]  # (draw number, lanes) -> words
+Words = Callable[[int, int, int], NDArray[np.uint64]]  # (draw number, lanes, purpose) -> words
 
 
 def word_source(seed: int, rng: Any) -> Words:
@@ -32,7 +35,7 @@ def word_source(seed: int, rng: Any) -> Words:
         if rng != "philox":
             raise ConfigurationError(f"rng={rng!r}: the only generator with a name is 'philox'")
         key = splitmix64(seed)
-        return lambda draw, lanes: philox_words(key, draw, lanes)
+        return functools.partial(philox_words, key)
     if rng is None:
         rng = np.random.Generator(np.random.PCG64(seed))
     if not isinstance(rng, np.random.Generator):
@@ -42,8 +45,8 @@ def word_source(seed: int, rng: Any) -> Words:
         )
     if type(rng.bit_generator) in _RAW_64_BIT:
         raw = rng.bit_generator.random_raw
-        return lambda draw, lanes: raw(lanes)
-    return lambda draw, lanes: rng.integers(0, 2**64, lanes, np.uint64)
+        return lambda draw, lanes, purpose: raw(lanes)
+    return lambda draw, lanes, purpose: rng.integers(0, 2**64, lanes, np.uint64)
 
 
 class HostOps:
@@ -52,18 +55,20 @@ class HostOps:
     capturing = False
     reading_waits = False
 
-    def __init__(self, layout: Layout, capacity: int, words: Words, key: int) -> None:
+    def __init__(
+        self, layout: Layout, capacity: int, words: Words, key: int, *, run: int | None
+    ) -> None:
         self._layout = layout
         self._words = words
         self._inputs = HostInputs(layout.columns)
-        self._control = new_control(capacity, key)
+        self._control = new_control(capacity, key, run or 0)
         # Views of single fields: a number is read with item(), written with [0] =.
         self._total = self._control["total"]
         self._draws = self._control["draws"]
         self._demo_count = self._control["demo_count"]
         self._ere_enabled = self._control["ere_enabled"]
         self._capacity = capacity
-        self._arrays = [aligned_zeros(capacity, stride) for stride in layout.strides]
+        self._arrays = [aligned_zeros(capacity, f"V{stride}") for stride in layout.strides]
         self._columns = [
             StoredColumn(column, place, self._arrays[place.array])
             for column, place in zip(layout.columns, layout.places, strict=True)
@@ -74,13 +79,16 @@ class HostOps:
         ]
         self._rows_of_span = _Spans()
         self._blocks: dict[int, BatchBlock] = {}
+        self.priorities = None if run is None else HostPriorities(self._control, capacity)
 
     # Rows
 
     @property
     def nbytes(self) -> int:
         scratch = sum(gather.scratch.nbytes for gather in self._gathers)
-        return sum(array.nbytes for array in self._arrays) + self._control.nbytes + scratch
+        rows = sum(array.nbytes for array in self._arrays)
+        tree = self.priorities.nbytes if self.priorities else 0
+        return rows + tree + self._control.nbytes + scratch
 
     def ingest_row(self, values: Sequence[Any]) -> list[Any]:
         return self._inputs.row(values)
@@ -120,11 +128,14 @@ class HostOps:
         if block is None:
             if len(self._blocks) >= _KEPT_BLOCKS:
                 self._blocks.clear()
-            block = self._blocks[batch_size] = BatchBlock(self._layout, batch_size)
+            weighted = self.priorities is not None
+            block = BatchBlock(self._layout, batch_size, weighted=weighted)
+            self._blocks[batch_size] = block
         return block.new_batch()
 
     def accepts(self, batch: Batch) -> bool:
-        return batch._is_own(HostBatchMemory, self._layout)
+        weighted = self.priorities is not None
+        return batch._is_own(HostBatchMemory, self._layout, weighted=weighted)
 
     def column(self, number: int) -> NDArray[Any]:
         view = self._columns[number].view.view()
@@ -138,10 +149,14 @@ class HostOps:
 
     def sample(self, batch: Batch) -> None:
         lanes = len(batch)
+        if self.priorities:
+            self.priorities.draw(batch, self._words(self._draws.item(), lanes, TARGETS))
+            self._gather(batch)
+            return
         total, demo_count, capacity = self._cursor()
         size = ring_size(total, capacity)
         ere = bool(self._ere_enabled.item())
-        words = self._words(self._draws.item(), lanes)
+        words = self._words(self._draws.item(), lanes, ROWS)
         rows = batch._memory.rows
         if demo_count:
             online = size - demo_count
@@ -166,8 +181,10 @@ class HostOps:
 
     def sample_range(self, batch: Batch, low: int, high: int) -> None:
         rows = batch._memory.rows
-        self._rows_of_span(self._words(self._draws.item(), len(batch)), high - low, rows)
+        self._rows_of_span(self._words(self._draws.item(), len(batch), ROWS), high - low, rows)
         rows += np.uint64(low)
+        if self.priorities:
+            self.priorities.mark_uniform(batch)
         self._gather(batch)
 
     def configure_ere(self, enable: bool, eta: float, c_min: int, k_max: int) -> None:
@@ -178,6 +195,8 @@ class HostOps:
 
     def pin_demos(self, count: int) -> None:
         self._control["demo_count"] = count
+
+    # The control block
 
     def total(self) -> int:
         return int(self._total.item())

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpreplay.errors import ColumnValueError, DTypeError, ShapeError
-from cpreplay.schema import Column
+from cpreplay.schema import Column, unstored_column
 
 #: For `host_array`: a first axis of any length.
 ANY_ROWS = -1
@@ -21,8 +21,9 @@ ANY_ROWS = -1
 # DLPack's numbers for memory that the host can read (CPU, pinned by CUDA, pinned by ROCm).
 _DLPACK_HOST = (1, 3, 11)
 
-#: The mask of a batch is checked like a column.
-MASK = Column(name="mask", shape=(), dtype=np.dtype(bool), stored=np.dtype(bool))
+#: What else is given in arrays is checked like a column.
+MASK = unstored_column("mask", bool)
+TD_ERRORS = unstored_column("td_errors", "float64")
 
 
 def host_array(value: Any, column: Column, rows: int | None) -> NDArray[Any]:

@@ -72,14 +72,17 @@ def _cgroup_limit(path: Path) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def refuse_too_large(row_nbytes: int, capacity: int, memory: int | None, where: str) -> None:
-    """Raise `MemoryLimitError` for rows that can never fit, before anything is allocated."""
-    needed = row_nbytes * capacity
+def refuse_too_large(
+    row_nbytes: int, capacity: int, tree_nbytes: int, memory: int | None, where: str
+) -> None:
+    """Raise `MemoryLimitError` for what can never fit, before anything is allocated."""
+    needed = row_nbytes * capacity + tree_nbytes
     if memory is not None and needed > memory:
+        tree = f" and a sum tree of {format_bytes(tree_nbytes)}" if tree_nbytes else ""
         raise MemoryLimitError(
-            f"capacity={capacity:,} needs {format_bytes(needed)} for rows of {row_nbytes:,} bytes, "
-            f"and {where} has {format_bytes(memory)}; lower the capacity, store smaller dtypes, or "
-            "override with check_memory=False"
+            f"capacity={capacity:,} needs {format_bytes(needed)} for rows of {row_nbytes:,} bytes"
+            f"{tree}, and {where} has {format_bytes(memory)}; lower the capacity, store smaller "
+            "dtypes, or override with check_memory=False"
         )
 
 

@@ -81,8 +81,43 @@ class DrawOps(Protocol):
         """Wait until everything that was queued is done."""
 
 
+class PriorityOps(Protocol):
+    """Priorities of the rows, in a sum tree."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for the whole life of the buffer: the tree, scratch."""
+
+    def ingest(self, rows: Any, tokens: Any, td_errors: Any) -> tuple[Any, Any, Any]:
+        """Check what an update is given, one of each a lane; the arrays ready for `update`.
+
+        ``tokens`` are a batch's, or None for bare rows. Raises without changing anything.
+        """
+
+    def update(self, rows: Any, tokens: Any, td_errors: Any) -> None:
+        """Give the row of each lane the priority ``abs(td_error) + epsilon``. Queued.
+
+        Of several lanes with one row the last counts. Lanes whose row was overwritten since the
+        draw are skipped and counted. Errors without a finite leaf, rows that are not held, and
+        tokens of another run raise on the host and change nothing; the device skips and counts
+        their lanes.
+        """
+
+    def configure(self, alpha: float, beta: float, epsilon: float) -> None:
+        """Set the three exponents and offsets. Queued; refuses during a capture."""
+
+    def set_beta(self, beta: float) -> None:
+        """Set the exponent of the weights. Queued; refuses during a capture."""
+
+    def levels(self) -> Sequence[Any]:
+        """The tree's levels from the leaves up, padded to whole nodes, in the back end's memory."""
+
+
 class Ops(RowOps, DrawOps, Protocol):
     """A whole back end."""
+
+    #: None where every row is as likely as the other.
+    priorities: PriorityOps | None
 
     #: Whether looking at the control block waits for a device.
     reading_waits: bool

@@ -21,9 +21,12 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
+_LOST_BITS = np.array(11, np.uint64)
+_TO_UNIT = np.array(2.0**-53)
 
 #: What a draw is for, in word 3 of the counter, so that two uses never share words.
-ROWS = 0
+ROWS = 0  # a row, by the word itself
+TARGETS = 1  # a target in the sum tree, by the word as a real
 
 
 def checked_seed(seed: Any) -> int:
@@ -70,3 +73,8 @@ def philox_words(key: int, draw: int, lanes: int, purpose: int = ROWS) -> NDArra
     )
     words: NDArray[np.uint64] = high << _HALF | low
     return words
+
+
+def reals_of(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Words as reals in [0, 1): their first 53 bits, so that none is rounded up to 1."""
+    return (words >> _LOST_BITS) * _TO_UNIT

@@ -4,11 +4,13 @@ The draws themselves are in the ops. A buffer has one `Policy`; uniform is where
 or a demo prefix replaces it. A range is not a policy but part of one call.
 """
 
+import math
 from typing import Any
 
 import attrs
 import numpy as np
 
+from cpreplay.control import ALPHA
 from cpreplay.errors import ConfigurationError, EmptyBufferError, OrderError, SampleRangeError
 from cpreplay.integers import is_count, is_int
 
@@ -17,6 +19,10 @@ from cpreplay.integers import is_count, is_int
 class Policy:
     """The policy in force, as far as checks have to know it without asking the device."""
 
+    #: Whether draws are by priority (Schaul et al. 2016), which is decided when a buffer is made.
+    prioritized: bool = False
+    #: The exponent of a priority, which stored leaves have been raised to.
+    alpha: float = ALPHA
     #: Whether draws are from the newest rows alone (Wang & Ross 2019).
     ere: bool = False
     #: Rows that are pinned as demonstrations; half of each batch is from them (Ball et al. 2023).
@@ -38,7 +44,12 @@ class Policy:
             )
 
     def check_ere(self, enable: bool, eta: float, c_min: int, k_max: int) -> None:
-        """Refuse ERE on a pinned buffer, and parameters without a meaning."""
+        """Refuse ERE on a prioritized or pinned buffer, and parameters without a meaning."""
+        if self.prioritized:
+            raise OrderError(
+                "configure_ere: this buffer is prioritized, and rows have one probability; use a "
+                "buffer made without prioritized=True"
+            )
         if self.demo_count:
             raise OrderError(
                 f"configure_ere: {self.demo_count} demonstrations are pinned, and ERE has no rule "
@@ -46,8 +57,7 @@ class Policy:
             )
         if not isinstance(enable, bool | np.bool_):
             raise ConfigurationError(f"configure_ere: enable={enable!r} has to be True or False")
-        is_number = is_int(eta) or isinstance(eta, float | np.floating)
-        if not (is_number and 0.0 < eta <= 1.0):  # False for NaN
+        if not (_is_number(eta) and 0.0 < eta <= 1.0):  # False for NaN
             raise ConfigurationError(f"configure_ere: eta={eta!r} has to be a number in (0, 1]")
         for name, value in (("c_min", c_min), ("k_max", k_max)):
             if not (is_count(value) and value < 2**63):
@@ -55,8 +65,43 @@ class Policy:
                     f"configure_ere: {name}={value!r} has to be an int from 1 to 2**63 - 1"
                 )
 
+    def check_prioritized(self, call: str) -> None:
+        """Refuse a call that needs priorities."""
+        if not self.prioritized:
+            raise OrderError(
+                f"{call}: this buffer has no priorities; make it with prioritized=True"
+            )
+
+    def check_per(self, alpha: Any, beta: Any, epsilon: Any) -> None:
+        """Refuse parameters of prioritized draws without a meaning."""
+        self.check_prioritized("configure_per")
+        _check_unit("configure_per", "alpha", alpha)
+        _check_unit("configure_per", "beta", beta)
+        if not (_is_number(epsilon) and 0.0 <= epsilon < math.inf):
+            raise ConfigurationError(
+                f"configure_per: epsilon={epsilon!r} has to be a finite number >= 0"
+            )
+
+    def check_alpha(self, alpha: float, size: int) -> None:
+        """Refuse another alpha than that of the stored leaves."""
+        if size and alpha != self.alpha:
+            raise OrderError(
+                f"configure_per: alpha={alpha}, and the rows held were stored with {self.alpha}; "
+                "set alpha before the first add, or make another buffer"
+            )
+
+    def check_beta(self, beta: Any) -> None:
+        """Refuse an exponent of the weights without a meaning."""
+        self.check_prioritized("set_beta")
+        _check_unit("set_beta", "beta", beta)
+
     def check_pin(self, count: Any, batch_size: Any, total: int, capacity: int) -> int:
         """The prefix as an int; one that is not what was added, or leaves no room, is refused."""
+        if self.prioritized:
+            raise OrderError(
+                "pin_demo_prefix: this buffer is prioritized, and draws by priority do not halve a "
+                "batch; use a buffer made without prioritized=True"
+            )
         if self.ere:
             raise OrderError(
                 "pin_demo_prefix: ERE is on, and has no rule for a pinned prefix; switch it off "
@@ -97,6 +142,15 @@ class Policy:
     def set_ere(self, enable: bool) -> None:
         """Note whether ERE is on."""
         self.ere = enable
+
+
+def _is_number(value: Any) -> bool:
+    return is_int(value) or isinstance(value, float | np.floating)
+
+
+def _check_unit(call: str, name: str, value: Any) -> None:
+    if not (_is_number(value) and 0.0 <= value <= 1.0):
+        raise ConfigurationError(f"{call}: {name}={value!r} has to be a number in [0, 1]")
 
 
 def check_batch_size(batch_size: Any) -> int:

@@ -4,26 +4,30 @@ Both are one private base over different ops. The base keeps what the host knows
 the checks, and hands on.
 """
 
+import secrets
 import threading
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+import numpy as np
 from numpy.typing import DTypeLike
 
 from cpreplay.batch import Batch
-from cpreplay.control import ring_head, ring_size
+from cpreplay.control import ALPHA, BETA, EPSILON, ring_head, ring_size
 from cpreplay.cuda_device import device_memory, device_number, import_cupy
 from cpreplay.device_ops import DeviceOps, device_row_nbytes
 from cpreplay.errors import ColumnNameError, ConfigurationError, CopyError, ShapeError
 from cpreplay.host_ops import HostOps, word_source
 from cpreplay.integers import is_count
-from cpreplay.invariants import check_ring
+from cpreplay.invariants import check_priorities, check_ring, parts
 from cpreplay.known_total import KnownTotal
 from cpreplay.memory import host_memory, refuse_too_large
-from cpreplay.ops import Ops
+from cpreplay.ops import Ops, PriorityOps
 from cpreplay.philox import checked_seed, splitmix64
 from cpreplay.policies import Policy, check_batch_size, check_range
+from cpreplay.priorities import effective_sample_size
 from cpreplay.schema import TRANSITION, Column, lay_out, transition_columns
+from cpreplay.tree_levels import tree_nbytes
 
 MAX_CAPACITY = 2**31
 
@@ -44,8 +48,8 @@ class _Replay:
         extra_columns: Mapping[str, Any] | None,
         seed: int | None,
     ) -> None:
-        if prioritized:
-            raise ConfigurationError("prioritized=True: this version has uniform draws only")
+        if not isinstance(prioritized, bool | np.bool_):
+            raise ConfigurationError(f"prioritized={prioritized!r} has to be True or False")
         if not (is_count(capacity) and capacity <= MAX_CAPACITY):
             raise ConfigurationError(
                 f"capacity={capacity!r} has to be an int from 1 to {MAX_CAPACITY:,}"
@@ -63,7 +67,9 @@ class _Replay:
         )
         self._seed = checked_seed(seed)
         self._extra_names = self._layout.names[len(TRANSITION) :]
-        self._policy = Policy()
+        self._policy = Policy(prioritized=bool(prioritized))
+        # Draw tokens tell by it whose they are. It decides nothing that is drawn.
+        self._run = secrets.randbits(64) if prioritized else None
         self._lock = threading.Lock()
 
     def _use(self, ops: Ops) -> None:
@@ -334,6 +340,120 @@ class _Replay:
             self._ops.pin_demos(n)
             self._policy.pin(n, None if batch_size is None else self._capacity - n)
 
+    # Priorities
+
+    def configure_per(
+        self, alpha: float = ALPHA, beta: float = BETA, epsilon: float = EPSILON
+    ) -> None:
+        """Set what priorities mean; for buffers made with ``prioritized=True``.
+
+        Row i is drawn with probability ``p_i / sum(p)``, where
+        ``p_i = (abs(td_error_i) + epsilon) ** alpha``, and its loss is to be multiplied by
+        ``(size * p_i / sum(p)) ** -beta``, divided by the batch's largest.
+
+        Parameters
+        ----------
+        alpha : float
+            In [0, 1]: 0 draws uniformly, 1 in proportion to the error.
+        beta : float
+            In [0, 1]: how much of the bias that such draws bring is taken back, 1 for all of it.
+            Usually annealed to 1 with `set_beta`.
+        epsilon : float
+            At least 0. Keeps rows without an error in the draw.
+
+        Raises
+        ------
+        ConfigurationError
+            A value out of its range.
+        OrderError
+            The buffer is not prioritized; or alpha would change, and rows are stored, whose leaves
+            have been raised to the one before.
+        CaptureError
+            The stream is capturing. A graph that was captured before obeys.
+
+        Notes
+        -----
+        Source: Schaul et al. 2016, arXiv:1511.05952, equation 1 and sections 3.3 and 3.4. It waits
+        only where alpha changes and the host knows of no row.
+        """
+        with self._lock:
+            self._policy.check_per(alpha, beta, epsilon)
+            alpha = float(alpha)
+            if alpha != self._policy.alpha:
+                self._policy.check_alpha(alpha, self._total.size_up_to(1))
+            self._priorities.configure(alpha, float(beta), float(epsilon))
+            self._policy.alpha = alpha
+
+    def set_beta(self, beta: float) -> None:
+        """Set the exponent of the weights, from the next draw on.
+
+        Parameters
+        ----------
+        beta : float
+            In [0, 1]; see `configure_per`. Schaul et al. 2016 anneal it linearly to 1.
+
+        Raises
+        ------
+        ConfigurationError
+            ``beta`` is out of its range.
+        OrderError
+            The buffer is not prioritized.
+        CaptureError
+            The stream is capturing: every replay would put this value back. Set it outside; a graph
+            that was captured before obeys.
+        """
+        with self._lock:
+            self._policy.check_beta(beta)
+            self._priorities.set_beta(float(beta))
+
+    def update_priorities(self, batch: Any, td_errors: Any) -> None:
+        """Give drawn rows the priority of their new TD errors.
+
+        Parameters
+        ----------
+        batch : Batch, or array_like of int, shape (B,)
+            What `sample` or `sample_range` gave, as it is, mapped to another framework, or in part.
+            Rows that have been overwritten since that draw are skipped, and counted in
+            ``stats()["stale_updates"]``. Bare indices are taken too, without that protection.
+        td_errors : array_like of float, shape (B,)
+            Of any sign. Of one row that is there twice, the last lane counts.
+
+        Raises
+        ------
+        OrderError
+            The buffer is not prioritized.
+        ColumnValueError
+            Host only: an error that is not finite, or so large that its leaf is not.
+        SampleRangeError
+            Host only: an index of a row that is not held.
+        ConfigurationError
+            The batch is another buffer's (which on the device counts as stale).
+        ShapeError, DTypeError
+            Arrays of other lengths or kinds. Whatever is raised, no priority was changed.
+        CaptureError
+            Device only: host values, or values that need a cast, while the stream is capturing.
+
+        Notes
+        -----
+        Costs the rows and their ancestors in the sum tree. The device skips lanes with a bad error
+        and counts them in ``stats()["invalid_priorities"]``. It waits for nothing, and can be
+        captured: one launch for up to 1,024 lanes, one more for each level of the tree above that.
+        Int64 indices and float32 or float64 errors are read in place.
+        """
+        self._policy.check_prioritized("update_priorities")
+        tokens = None
+        if isinstance(batch, Batch):
+            tokens = batch._tokens
+            if tokens is None:
+                raise ConfigurationError(
+                    "update_priorities: this batch is of a buffer without priorities; give one of "
+                    "this buffer's own sample"
+                )
+            batch = batch.indices
+        update = self._priorities.ingest(batch, tokens, td_errors)  # may run the caller's code
+        with self._lock:
+            self._priorities.update(*update)
+
     # Looking
 
     def column(self, name: str) -> Any:
@@ -367,10 +487,17 @@ class _Replay:
         ``size``, ``capacity``, ``total`` (rows ever written), ``head``, ``demo_count``, ``draws``,
         ``nbytes``, ``ere`` (whether it is on), and ``invalid_rows``: rows whose observations were
         outside [0, 1] and clamped, which the device does where the host raises.
+
+        A prioritized buffer also has ``alpha``, ``beta``, ``epsilon``, ``priority_total`` (the sum
+        of all leaves), ``max_priority`` (before alpha; new rows enter at it),
+        ``invalid_priorities`` and ``stale_updates`` (lanes of updates that were skipped), and
+        ``effective_sample_size``, ``sum(p)**2 / sum(p**2)``: the number of equally likely rows
+        that would vary as much (Kish 1965); it reads every leaf.
         """
         with self._lock:
             control = self._ops.control()
             total, demo_count = int(control["total"]), int(control["demo_count"])
+            of_priorities = self._priority_stats(control) if self.prioritized else {}
             return {
                 "size": ring_size(total, self._capacity),
                 "capacity": self._capacity,
@@ -381,6 +508,7 @@ class _Replay:
                 "nbytes": self.nbytes,
                 "ere": bool(control["ere_enabled"]),
                 "invalid_rows": int(control["invalid_rows"]),
+                **of_priorities,
             }
 
     def check(self) -> None:
@@ -390,6 +518,8 @@ class _Replay:
         """
         with self._lock:
             check_ring(self._ops, self._layout, self._capacity, self._total, self._policy)
+            if self.prioritized:
+                check_priorities(self._ops, self._capacity, self._policy.alpha)
 
     def synchronize(self) -> None:
         """Wait until everything that was queued on the current stream is done."""
@@ -447,7 +577,7 @@ class _Replay:
     @property
     def prioritized(self) -> bool:
         """Whether draws are by priority."""
-        return False
+        return self._policy.prioritized
 
     @property
     def seed(self) -> int | None:
@@ -465,6 +595,22 @@ class _Replay:
         return self._layout.columns
 
     # Parts of the calls
+
+    @property
+    def _priorities(self) -> PriorityOps:
+        assert self._ops.priorities is not None, "asked for before check_prioritized"
+        return self._ops.priorities
+
+    def _priority_stats(self, control: Mapping[str, int | float]) -> dict[str, int | float]:
+        names = ("alpha", "beta", "epsilon", "max_priority", "invalid_priorities", "stale_updates")
+        levels = self._priorities.levels()
+        root = self._ops.to_host(levels[-1])
+        leaves = map(self._ops.to_host, parts(levels[0]))
+        return {
+            **{name: control[name] for name in names},
+            "priority_total": float(root[0]),
+            "effective_sample_size": effective_sample_size(leaves),
+        }
 
     def _known(self, rows: int | None) -> int | None:
         """Rows of an add that the host may count; while capturing they come with each replay."""
@@ -527,7 +673,7 @@ class StoreReplay(_Replay):
     capacity : int
         Rows, 1 to 2**31. Once they are full, the oldest is overwritten.
     prioritized : bool
-        Not available yet: only False is accepted.
+        Draw by priority instead of uniformly; see `configure_per`. It stays so.
     obs_store_dtype : dtype, optional
         ``"uint8"`` stores float32 observations in [0, 1] as codes ``rint(255 x)``, a quarter of the
         memory; every k/255 comes back exactly.
@@ -602,9 +748,12 @@ class StoreReplay(_Replay):
         )
         words = word_source(self._seed, rng)
         if check_memory:
-            row, memory = self._layout.row_nbytes, host_memory()
-            refuse_too_large(row, self._capacity, memory, "this machine or control group")
-        self._use(HostOps(self._layout, self._capacity, words, splitmix64(self._seed)))
+            row = self._layout.row_nbytes
+            tree = tree_nbytes(self._capacity) if prioritized else 0
+            where = "this machine or control group"
+            refuse_too_large(row, self._capacity, tree, host_memory(), where)
+        key = splitmix64(self._seed)
+        self._use(HostOps(self._layout, self._capacity, words, key, run=self._run))
         self._own_generator = own_generator
 
     @property

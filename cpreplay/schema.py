@@ -98,6 +98,11 @@ class Layout:
         return sum(self.strides)
 
 
+def unstored_column(name: str, dtype: DTypeLike, shape: tuple[int, ...] = ()) -> Column:
+    """A column of arrays that calls take or give and no buffer stores."""
+    return Column(name=name, shape=shape, dtype=np.dtype(dtype), stored=np.dtype(dtype))
+
+
 def transition_columns(
     obs_shape: Any,
     action_shape: Any,

@@ -7,6 +7,7 @@ block is made.
 from typing import Any
 
 from cpreplay.batch import Batch
+from cpreplay.control import ALPHA, BETA, EPSILON
 from cpreplay.errors import ColumnNameError, ConfigurationError, OrderError
 from cpreplay.integers import is_int
 from cpreplay.policies import check_batch_size
@@ -49,6 +50,7 @@ class ReplaySampleStep:
         self._stores_truncated = any(column.name == "truncated" for column in buffer.columns)
         self._learning_starts: int | None = None
         self._fixed: Batch | None = None
+        self._last: Batch | None = None
 
     @property
     def buffer(self) -> StoreReplay | StoreReplayGpu:
@@ -62,6 +64,18 @@ class ReplaySampleStep:
         if self._learning_starts is not None:
             raise OrderError("configure_ere after setup: configure the block first, then set it up")
         self._buffer.configure_ere(enable, eta, c_min, k_max)
+
+    def configure_per(
+        self, alpha: float = ALPHA, beta: float = BETA, epsilon: float = EPSILON
+    ) -> None:
+        """Set what priorities mean; see `StoreReplay.configure_per`. Before `setup`."""
+        if self._learning_starts is not None:
+            raise OrderError("configure_per after setup: configure the block first, then set it up")
+        self._buffer.configure_per(alpha, beta, epsilon)
+
+    def set_beta(self, beta: float) -> None:
+        """Set the exponent of the weights; see `StoreReplay.set_beta`. At any time."""
+        self._buffer.set_beta(beta)
 
     def setup(self, learning_starts: int, *, fixed: bool = False) -> None:
         """Make the block ready for `add` and `step`.
@@ -156,11 +170,33 @@ class ReplaySampleStep:
         learning_starts = self._require_setup("step")
         if not is_int(step_index):
             raise ConfigurationError(f"step_index={step_index!r} has to be an int")
+        self._last = None
         if step_index < learning_starts:
             return None
         if not self._buffer.demo_count and not self._buffer.holds(self._batch_size):
             return None
-        return self._buffer.sample(self._batch_size, self._fixed)
+        self._last = self._buffer.sample(self._batch_size, self._fixed)
+        return self._last
+
+    def update_priorities(self, td_errors: Any) -> None:
+        """Give the rows of the last step's minibatch the priority of their new TD errors.
+
+        Parameters
+        ----------
+        td_errors : array_like of float, shape (batch,)
+            See `StoreReplay.update_priorities`, also for errors.
+
+        Raises
+        ------
+        OrderError
+            The last step gave no minibatch, or the buffer is not prioritized.
+        """
+        if self._last is None:
+            raise OrderError(
+                "update_priorities: the last step gave no minibatch; call step first, and look "
+                "whether it returned one"
+            )
+        self._buffer.update_priorities(self._last, td_errors)
 
     def count(self) -> int:
         """Rows stored; see ``len`` of the buffer for when this waits."""
@@ -208,3 +244,24 @@ def StoreUniformSampleGpuStep(
     Parameters are those of `StoreUniformSampleCpuStep`.
     """
     return ReplaySampleStep(StoreReplayGpu(obs, act, cap, **options), batch)
+
+
+def StorePerSampleCpuStep(
+    obs: Any, act: Any, batch: int, cap: int, **options: Any
+) -> ReplaySampleStep:
+    """A sample block over a prioritized `StoreReplay`.
+
+    Parameters are those of `StoreUniformSampleCpuStep`. Give the TD errors of each minibatch to
+    `ReplaySampleStep.update_priorities`.
+    """
+    return ReplaySampleStep(StoreReplay(obs, act, cap, True, **options), batch)
+
+
+def StorePerSampleGpuStep(
+    obs: Any, act: Any, batch: int, cap: int, obs_store_dtype: Any = None, **options: Any
+) -> ReplaySampleStep:
+    """A sample block over a prioritized `StoreReplayGpu`.
+
+    Parameters are those of `StorePerSampleCpuStep`, and ``obs_store_dtype`` of `StoreReplay`.
+    """
+    return ReplaySampleStep(StoreReplayGpu(obs, act, cap, True, obs_store_dtype, **options), batch)

@@ -1,4 +1,4 @@
-"""Golden files: the rows that every policy draws, pinned once for every back end.
+"""Golden files: what every policy draws, pinned once for every back end.
 
 `load("uniform_philox")` gives a list of scenarios. A scenario is a dict with
 
@@ -9,6 +9,20 @@
   `configure_ere` (`enable`, `eta`, `c_min`, `k_max`), `pin_demo_prefix` (`n`, `batch_size`).
   An add also has the `size` and `head` that must hold after it, and the two that draw have
   `rows`, the indices that must come back.
+
+The scenarios of prioritized replay, `per_philox` and `per_pcg64`, are for a prioritized buffer
+with its defaults (alpha 0.6, beta 0.4, epsilon 1e-6). They have the operations above but for the
+last two, and four more:
+
+- `configure_per` (`alpha`, `beta`, `epsilon`) and `set_beta` (`beta`);
+- `update_batch` (`td_errors`): update the rows of the last draw, of either kind, by its batch;
+- `update_indices` (`indices`, `td_errors`): update bare rows.
+
+What must hold afterwards: of an add also the `priority_total`; of a draw also the `weights`; of
+an update `max_priority`, `stale_updates` (counted from the start) and `priority_total`. All are
+to be compared bit for bit. No operation is one that a back end would refuse, and no TD error is
+invalid. Beside `rng` and `draws` a scenario has `inexact_powers`: the alphas and betas that it
+uses other than 0, 1/2 and 1.
 
 The other files hold bare numbers: `philox_kat` (hexadecimal words), `pcg64_words`, and
 `rows_philox` (draws over windows far larger than a test would allocate).

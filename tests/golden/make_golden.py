@@ -1,7 +1,7 @@
 """Make the golden files, or check them: `python -m tests.golden.make_golden [--check]`.
 
 A witness independent of the library: it imports none of it, and its arithmetic is plain Python
-integers (`reference.py`), so a fault in a back end cannot also be in the files.
+integers and floats (`reference.py`), so a fault in a back end cannot also be in the files.
 
 A golden file that exists is never written again. To pin more, add a file here; to pin something
 else (a deliberate change of a sequence, which breaks every saved run), delete the file by hand
@@ -27,6 +27,15 @@ Case = dict[str, Any]
 ABOUT = [
     "Made once by tests/golden/make_golden.py: pure Python integers, nothing imported from the",
     "library. Never regenerated to make a test pass.",
+]
+
+PER_ABOUT = [
+    "Made once by tests/golden/make_golden.py: plain Python integers and floats, nothing imported",
+    "from the library. Never regenerated to make a test pass. Every number is exact: JSON's digits",
+    "give the very float64, and a weight is a float64 that is a float32 as well.",
+    "A scenario's inexact_powers are the alphas and betas it uses other than 0, 1/2 and 1: another",
+    "library may give such a power another last bit in float64. No float32 here depends on that:",
+    "every leaf and weight was at least 1e-6 of a float32 step from where its rounding changes.",
 ]
 
 SEEDS = [0, 1, 2, 2**32 - 1, 2**32, 2**63, 2**64 - 1]
@@ -62,6 +71,29 @@ def configure_ere(enable: bool, eta: float, c_min: int, k_max: int) -> Operation
 
 def pin_demo_prefix(n: int, batch_size: int) -> Operation:
     return {"do": "pin_demo_prefix", "n": n, "batch_size": batch_size}
+
+
+def configure_per(alpha: float, beta: float, epsilon: float = 0.0) -> Operation:
+    return {"do": "configure_per", "alpha": alpha, "beta": beta, "epsilon": epsilon}
+
+
+def set_beta(beta: float) -> Operation:
+    return {"do": "set_beta", "beta": beta}
+
+
+def update_batch(td_errors: Iterable[float]) -> Operation:
+    """Update the rows of the last draw, by its batch."""
+    return {"do": "update_batch", "td_errors": [float(td) for td in td_errors]}
+
+
+def update_indices(errors: Iterable[tuple[int, float]]) -> Operation:
+    """Update bare rows, each given with its TD error."""
+    rows, td_errors = zip(*errors, strict=True)
+    return {
+        "do": "update_indices",
+        "indices": list(rows),
+        "td_errors": [float(td) for td in td_errors],
+    }
 
 
 @dataclass(frozen=True)
@@ -145,6 +177,122 @@ def expect(scenario: Scenario, rng: str) -> list[Operation]:
                 raise ValueError(f"not an operation: {operation}")
         done.append({**operation, **expected})
     return done
+
+
+# Prioritized replay
+
+
+def sure_float32(x: float) -> float:
+    """The float32 nearest to `x`, which an error of `x` in its last bits cannot change."""
+    _, exponent = math.frexp(x)
+    steps = math.ldexp(x, 24 - exponent)  # x, counted in steps of float32: from 2^23 to 2^24
+    assert abs(steps % 1 - 0.5) >= 1e-6, f"{x!r} is too near a change of its rounding"
+    return reference.to_float32(x)
+
+
+@dataclass
+class Per:
+    """What prioritized replay remembers beside the rows."""
+
+    capacity: int
+    alpha: float = 0.6
+    beta: float = 0.4
+    epsilon: float = 1e-6
+    max_priority: float = 1.0
+    stale_updates: int = 0
+
+    def __post_init__(self) -> None:
+        self.tree = reference.SumTree([0.0] * self.capacity)
+        self.powers: set[float] = set()  # that were used
+
+    def leaf(self, priority: float) -> float:
+        self.powers.add(self.alpha)
+        mass = reference.mass(priority, self.alpha)
+        # Where the smallest mass comes in, it is by far, so that last bits do not matter there.
+        assert mass > 2.0**-120 or priority == 0
+        return sure_float32(mass)
+
+    def enter(self, rows: Iterable[int]) -> None:
+        leaf = self.leaf(self.max_priority)
+        for row in rows:
+            self.tree.set(row, leaf)
+
+    def sample(self, reals: list[float], size: int) -> tuple[list[int], list[float]]:
+        rows = self.tree.draw(reals)
+        assert all(row < size for row in rows)
+        leaves = [self.tree.levels[0][row] for row in rows]
+        quotients = reference.weight_quotients(leaves, size, self.tree.total, self.beta)
+        self.powers.add(self.beta)
+        assert min(quotients) > 2.0**-120  # far above what becomes 0
+        return rows, [sure_float32(quotient) for quotient in quotients]
+
+    def update(self, rows: list[int], td_errors: list[float], stale: list[bool]) -> None:
+        self.stale_updates += sum(stale)
+        winners: dict[int, float] = {}
+        for row, td_error, skip in zip(rows, td_errors, stale, strict=True):
+            if not skip:
+                winners[row] = reference.priority(td_error, self.epsilon)
+        for row, priority in winners.items():
+            leaf = self.leaf(priority)
+            self.tree.set(row, leaf)
+            self.max_priority = max(self.max_priority, priority)
+
+    def after_an_update(self) -> dict[str, Any]:
+        return {
+            "max_priority": self.max_priority,
+            "stale_updates": self.stale_updates,
+            "priority_total": self.tree.total,
+        }
+
+
+def expect_prioritized(scenario: Scenario, rng: str) -> tuple[list[Operation], list[float]]:
+    """The operations with what must hold after each, and the powers not exact everywhere."""
+    source = reference.word_source(rng, scenario.seed, scenario.draws)
+    capacity = scenario.capacity
+    per = Per(capacity)
+    total = size = 0
+    drawn: list[int] = []
+    total_when_drawn = 0
+    done: list[Operation] = []
+    for operation in scenario.operations:
+        expected: dict[str, Any] = {}
+        match operation:
+            case {"do": "add", "n": n}:
+                per.enter({number % capacity for number in range(total, total + n)})
+                total += n
+                size = min(total, capacity)
+                expected = {"size": size, "head": total % capacity}
+                expected["priority_total"] = per.tree.total
+            case {"do": "sample", "batch": batch}:
+                drawn, weights = per.sample(source.next_reals(batch), size)
+                total_when_drawn = total
+                expected = {"rows": drawn, "weights": weights}
+            case {"do": "sample_range", "batch": batch, "lo": lo, "hi": hi}:
+                assert 0 <= lo < hi <= size
+                drawn = uniform_rows(source.next(batch), lo, hi)
+                total_when_drawn = total
+                expected = {"rows": drawn, "weights": [1.0] * batch}
+            case {"do": "update_batch", "td_errors": td_errors}:
+                written = total - total_when_drawn
+                stale = [
+                    written >= capacity or (row - total_when_drawn) % capacity < written
+                    for row in drawn
+                ]
+                per.update(drawn, td_errors, stale)
+                expected = per.after_an_update()
+            case {"do": "update_indices", "indices": indices, "td_errors": td_errors}:
+                assert all(0 <= row < size for row in indices)
+                per.update(indices, td_errors, [False] * len(indices))
+                expected = per.after_an_update()
+            case {"do": "set_beta", "beta": beta}:
+                per.beta = beta
+            case {"do": "configure_per", "alpha": alpha, "beta": beta, "epsilon": epsilon}:
+                assert size == 0 or alpha == per.alpha
+                per.alpha, per.beta, per.epsilon = alpha, beta, epsilon
+            case _:
+                raise ValueError(f"not an operation of prioritized replay: {operation}")
+        done.append({**operation, **expected})
+    return done, sorted(per.powers - {0.0, 0.5, 1.0})
 
 
 # The scenarios of each policy
@@ -289,6 +437,252 @@ def demo(rng: str) -> Iterable[Scenario]:
         yield Scenario("across-draw-2^32", 45, 64, story, 2**32 - 1)
 
 
+def td_errors(n: int, step: int = 37) -> list[float]:
+    """TD errors of both signs between -6.25 and 6.25, the same ones at every call."""
+    return [(index * step % 101 - 50) / 8 for index in range(n)]
+
+
+def per(rng: str) -> Iterable[Scenario]:
+    story = [
+        *(configure_per(0.5, 1.0, 0.01), add(12), sample(7), update_batch(td_errors(7))),
+        *(sample(9), update_batch(td_errors(9, 53)), sample(7)),
+        *(add(9), sample(7), update_batch(td_errors(7, 11)), sample(16)),  # wrapped
+    ]
+    for seed in seeds_for(rng):
+        yield Scenario(f"fill-update-and-wrap-{seed}", seed, 17, story)
+
+    defaults = [add(10), sample(6), update_batch(td_errors(6)), sample(6), add(8), sample(12)]
+    yield Scenario("never-configured", 51, 16, defaults)
+
+    # Capacities, from less than a node to several levels
+
+    yield Scenario(
+        "capacity-one",
+        52,
+        1,
+        [
+            *(configure_per(1.0, 1.0), add(1), sample(1), sample(5)),
+            *(update_batch([4.0, 8.0, 0.5, -3.0, 2.5]), sample(3)),
+            *(add(3), update_batch([9.0, 9.0, 9.0]), sample(2)),
+            *(update_indices([(0, 6.0), (0, 0.25)]), sample(1), add(1), sample(1)),
+        ],
+    )
+    yield Scenario(
+        "capacity-three",
+        53,
+        3,
+        [
+            *(configure_per(1.0, 0.5), add(3), sample(3)),
+            *(update_indices([(1, -4.0)]), sample(6), add(1), sample(6)),
+            *(update_batch(td_errors(6)), sample(7), add(2), sample(6)),
+        ],
+    )
+    node = [
+        *(configure_per(0.5, 1.0, 0.25), add(16), sample(16)),
+        *(update_indices((row, row / 4) for row in range(16)), sample(32)),
+        *(add(1), sample(16), update_batch(td_errors(16)), sample(16)),
+    ]
+    yield Scenario("one-node-filled-exactly", 54, 16, node)
+    yield Scenario("one-row-more-than-a-node", 55, 17, [*node, add(3), sample(17)])
+    yield Scenario(
+        "three-levels",
+        56,
+        300,
+        [
+            *(configure_per(0.6, 0.4, 1e-6), add(200), sample(7), sample(32)),
+            *(update_batch(td_errors(32)), sample(100), update_batch(td_errors(100, 29))),
+            *(sample(64), add(250), sample(32), update_batch(td_errors(32, 71)), sample(64)),
+        ],
+    )
+    spread = [(row * 997 % 3000, td) for row, td in enumerate(td_errors(150))]
+    yield Scenario(
+        "four-levels",
+        57,
+        5000,
+        [
+            *(configure_per(0.6, 1.0, 1e-3), add(3000), sample(32), update_indices(spread)),
+            *(sample(64), update_batch(td_errors(64, 17)), sample(32)),
+            *(add(2500), sample(64), add(5000), sample(32)),
+        ],
+    )
+    yield Scenario(
+        "equal-leaves-filled-exactly", 58, 4096, [add(4096), sample(7), sample(64), sample(1)]
+    )
+
+    # Powers
+
+    for name, alpha, beta in [
+        ("alpha-0-is-uniform", 0.0, 1.0),
+        ("alpha-half-beta-none", 0.5, 0.0),
+        ("alpha-half-beta-half", 0.5, 0.5),
+        ("alpha-one-beta-whole", 1.0, 1.0),
+        ("alpha-one-beta-some", 1.0, 0.4),
+        ("alpha-some-beta-whole", 0.6, 1.0),
+        ("alpha-some-beta-none", 0.6, 0.0),
+    ]:
+        operations = [
+            *(configure_per(alpha, beta, 0.125), add(20), sample(8), update_batch(td_errors(8))),
+            *(sample(8), update_batch(td_errors(8, 59)), add(7), sample(24)),
+        ]
+        yield Scenario(name, 60, 40, operations)
+    yield Scenario(
+        "beta-grows",
+        61,
+        20,
+        [
+            *(configure_per(0.5, 0.0), add(20), sample(10), update_batch(td_errors(10, 3))),
+            *(op for beta in (0.0, 0.25, 0.5, 0.75, 1.0) for op in (set_beta(beta), sample(10))),
+        ],
+    )
+    yield Scenario(
+        "epsilon-and-beta-configured-once-rows-are-stored",
+        62,
+        10,
+        [
+            *(configure_per(1.0, 0.0, 0.0), add(6), update_indices([(1, 2.0)]), sample(6)),
+            *(configure_per(1.0, 1.0, 0.5), sample(6)),  # stored leaves keep their epsilon
+            *(update_indices([(1, 2.0), (2, 0.0)]), add(2), sample(8)),
+        ],
+    )
+    yield Scenario(
+        "epsilon-none-and-errors-of-zero",
+        63,
+        16,
+        [
+            *(configure_per(1.0, 1.0, 0.0), add(10)),
+            *(update_indices((row, 0.0) for row in range(0, 10, 2)), sample(20)),
+            *(update_indices((row, -0.0) for row in range(10)), sample(20)),  # equal once more
+        ],
+    )
+    decades = [float(f"1e{power}") for power in range(-12, 7)]
+    for name, alpha, beta in [("", 1.0, 1.0), ("-flattened", 0.5, 0.5), ("-softened", 0.6, 0.4)]:
+        operations = [
+            *(configure_per(alpha, beta), add(19), update_indices(enumerate(decades)), sample(32)),
+            *(update_batch(decades[:16] * 2), sample(32)),
+            *(update_indices((row, 1e-12 * (row + 1)) for row in range(18)), sample(16)),
+            *(update_indices([(18, 1e-12)]), sample(32)),  # nothing of the large one remains
+            *(add(1), sample(8)),
+        ]
+        yield Scenario(f"eighteen-decades{name}", 64, 19, operations)
+
+    # Which lanes count, and what new rows get
+
+    yield Scenario(
+        "new-rows-enter-at-the-largest-priority-so-far",
+        71,
+        12,
+        [
+            *(configure_per(1.0, 1.0), add(2), update_indices([(0, 0.5)]), add(1), sample(6)),
+            *(update_indices([(1, 2.5)]), add(2), update_indices([(1, -0.1)]), add(2), sample(12)),
+            *(update_indices([(0, -5.0), (2, 3.0)]), add(3), add(2), sample(12), add(4)),
+            *(sample(24), update_indices([(11, 5.5)]), add(30), sample(12)),
+        ],
+    )
+    yield Scenario(
+        "alpha-is-applied-once-to-new-rows",
+        72,
+        8,
+        [
+            *(configure_per(0.5, 0.5), add(3), update_indices([(1, 16.0)])),
+            *(add(1), sample(8), add(6), sample(8)),
+        ],
+    )
+    yield Scenario(
+        "the-last-of-two-lanes-of-one-row-wins",
+        73,
+        9,
+        [
+            *(configure_per(0.5, 1.0), add(9)),
+            update_indices([(4, 9.0), (2, 1.5), (4, 3.0), (4, 0.25), (2, 6.25), (7, 2.0)]),
+            *(sample(18), update_batch(td_errors(18, 43)), sample(18)),
+        ],
+    )
+    yield Scenario(
+        "a-lane-that-lost-its-row-does-not-raise-the-maximum",
+        74,
+        9,
+        [
+            *(configure_per(1.0, 1.0), add(4), update_indices([(1, 50.0), (3, 2.0), (1, 4.0)])),
+            *(add(2), sample(12)),
+        ],
+    )
+    yield Scenario(  # equal leaves: the lanes of row 0 are the first two
+        "a-stale-lane-does-not-raise-the-maximum",
+        78,
+        4,
+        [
+            *(configure_per(1.0, 1.0), add(4), sample(8), add(1)),
+            *(update_batch([50.0, 60.0, 2.0, 2.5, 3.0, 3.5, 4.0, 1.5]), sample(8)),
+            *(add(1), sample(8)),
+        ],
+    )
+    yield Scenario(
+        "stale-lanes-are-skipped",
+        75,
+        6,
+        [
+            *(configure_per(0.5, 1.0, 0.01), add(6), sample(12), add(2)),
+            *(update_batch([4.0 + lane / 2 for lane in range(12)]), sample(12)),
+            *(add(3), update_batch([100.0 - lane for lane in range(12)]), add(1), sample(12)),
+            *(sample_range(6, 0, 6), add(5), update_batch(td_errors(6)), sample(6)),
+        ],
+    )
+    yield Scenario(
+        "every-lane-is-stale-after-a-whole-ring",
+        76,
+        6,
+        [
+            *(configure_per(1.0, 1.0), add(4), sample(4), add(6), update_batch([9.0] * 4)),
+            *(add(1), sample(6), add(7), update_batch([8.0] * 6), sample(6)),
+            *(add(600), update_batch([7.0] * 6), add(1), sample(6)),
+        ],
+    )
+    yield Scenario(
+        "nothing-is-stale-while-the-ring-fills",
+        77,
+        20,
+        [
+            *(configure_per(0.5, 0.5), add(5), sample(10), add(15)),  # filled exactly
+            *(update_batch(td_errors(10, 41)), sample(20), add(5), sample(20)),
+        ],
+    )
+
+    # Draws
+
+    yield Scenario(
+        "batch-larger-than-size",
+        81,
+        64,
+        [
+            *(configure_per(0.5, 1.0), add(3), sample(40)),
+            *(update_batch(td_errors(40)), sample(40), sample(1)),
+        ],
+    )
+    yield Scenario("one-row-of-many", 82, 100, [add(1), sample(1), sample(20)])
+    yield Scenario(
+        "between-draws-from-a-range",
+        83,
+        40,
+        [
+            *(configure_per(1.0, 0.5), add(30), sample_range(8, 10, 20)),
+            *(update_batch(td_errors(8, 19)), sample(8), sample_range(4, 0, 30)),
+            *(sample_range(4, 29, 30), sample(8), update_batch(td_errors(8, 23)), add(15)),
+            *(sample(8), sample_range(8, 0, 40), sample(1)),
+        ],
+    )
+    many = [op for _ in range(12) for op in (sample(8), update_batch(td_errors(8, 47)), add(3))]
+    yield Scenario(
+        "many-draws-and-updates", 84, 50, [configure_per(0.5, 0.5, 0.01), add(30), *many]
+    )
+    if rng == "philox":
+        story = [
+            *(configure_per(0.5, 1.0), add(30), sample(7), update_batch(td_errors(7))),
+            *(sample(7), sample_range(7, 4, 21), sample(7)),
+        ]
+        for draws in (1, 2**32 - 2, 2**32, 2**33 + 5, 2**62):
+            yield Scenario(f"from-draw-{draws}", 85, 64, story, draws)
+
+
 # Bare numbers
 
 
@@ -337,6 +731,13 @@ def to_case(scenario: Scenario, rng: str) -> Case:
     return {**case, "rng": rng, "draws": scenario.draws, "operations": expect(scenario, rng)}
 
 
+def to_prioritized_case(scenario: Scenario, rng: str) -> Case:
+    case: Case = {"name": scenario.name, "seed": scenario.seed, "capacity": scenario.capacity}
+    operations, powers = expect_prioritized(scenario, rng)
+    powers_and_operations = {"inexact_powers": powers, "operations": operations}
+    return {**case, "rng": rng, "draws": scenario.draws, **powers_and_operations}
+
+
 def compute() -> dict[str, str]:
     """File name -> text, for every golden file."""
     policies = {"uniform": uniform, "range": range_, "ere": ere, "demo": demo}
@@ -348,10 +749,15 @@ def compute() -> dict[str, str]:
     cases["philox_kat"] = philox_kat()
     cases["pcg64_words"] = pcg64_words()
     cases["rows_philox"] = rows_philox()
-    return {f"{name}.json": to_text(cases[name]) for name in sorted(cases)}
+    for rng in RNGS:
+        cases[f"per_{rng}"] = [to_prioritized_case(scenario, rng) for scenario in per(rng)]
+    return {
+        f"{name}.json": to_text(cases[name], PER_ABOUT if name.startswith("per_") else ABOUT)
+        for name in sorted(cases)
+    }
 
 
-def to_text(cases: list[Case]) -> str:
+def to_text(cases: list[Case], about: list[str]) -> str:
     """JSON with one operation, or one bare case, on each line: small, and it diffs well."""
     blocks = []
     for case in cases:
@@ -361,8 +767,8 @@ def to_text(cases: list[Case]) -> str:
         head = json.dumps({key: value for key, value in case.items() if key != "operations"})
         lines = ",\n  ".join(json.dumps(operation) for operation in case["operations"])
         blocks.append(f'{head[:-1]}, "operations": [\n  {lines}\n]}}')
-    about = json.dumps(ABOUT, indent=1)
-    return f'{{"about": {about},\n"cases": [\n' + ",\n".join(blocks) + "\n]}\n"
+    heading = json.dumps(about, indent=1)
+    return f'{{"about": {heading},\n"cases": [\n' + ",\n".join(blocks) + "\n]}\n"
 
 
 # Files

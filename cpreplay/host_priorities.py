@@ -1,0 +1,169 @@
+"""Priorities of a ring in host memory: a sum tree that follows the cursor.
+
+An add does nothing here. New rows get their leaves before the next call that looks at the tree,
+all of them at once, which they may since they enter at one priority.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpreplay.batch import Batch
+from cpreplay.control import ring_size
+from cpreplay.errors import ColumnValueError, ConfigurationError, SampleRangeError
+from cpreplay.host_inputs import update_inputs
+from cpreplay.host_tree import HostSumTree
+from cpreplay.philox import reals_of
+from cpreplay.priorities import (
+    OVERFLOW,
+    ages_of,
+    draw_token,
+    entering_leaf,
+    leaves_of,
+    stale_lanes,
+    weights_of,
+)
+
+
+class HostPriorities:
+    """The sum tree of one buffer, and what changes it. The contract is `ops.PriorityOps`.
+
+    Parameters
+    ----------
+    control : ndarray
+        The buffer's control block, which this reads and writes.
+    capacity : int
+    """
+
+    def __init__(self, control: NDArray[Any], capacity: int) -> None:
+        self._control = control
+        self._total = control["total"]
+        self._max_priority = control["max_priority"]
+        self._run = int(control["run"][0])
+        self._capacity = capacity
+        self._tree = HostSumTree(capacity)
+        self._settled = 0  # rows ever written whose leaves are set
+
+    @property
+    def nbytes(self) -> int:
+        return self._tree.nbytes
+
+    def levels(self) -> list[NDArray[Any]]:
+        self._settle()
+        return self._tree.levels
+
+    @staticmethod
+    def ingest(rows: Any, tokens: Any, td_errors: Any) -> tuple[Any, Any, Any]:
+        return update_inputs(rows, tokens, td_errors)
+
+    def draw(self, batch: Batch, words: NDArray[np.uint64]) -> None:
+        """Fill indices, weights and tokens of a batch, in proportion to the leaves."""
+        self._settle()
+        tree = self._tree
+        mass = tree.total
+        rows = tree.draw(reals_of(words))
+        batch.indices[...] = rows
+        size = ring_size(self._total.item(), self._capacity)
+        beta = self._control["beta"].item()
+        batch.weights[...] = weights_of(tree.leaves.take(rows, 0, None, "clip"), size, mass, beta)
+        self._mark(batch)
+
+    def mark_uniform(self, batch: Batch) -> None:
+        """Give a batch that was drawn uniformly its weights and tokens."""
+        batch.weights[...] = 1.0
+        self._mark(batch)
+
+    def update(
+        self,
+        rows: NDArray[np.int64],
+        tokens: NDArray[np.uint64] | None,
+        td_errors: NDArray[np.float64],
+    ) -> None:
+        self._settle()
+        self._check_rows(rows)
+        priorities, leaves = self._leaves_of(td_errors)
+        if tokens is not None:
+            kept = self._not_stale(rows, tokens)
+            if kept is not None:
+                rows, priorities, leaves = rows[kept], priorities[kept], leaves[kept]
+        if not len(rows):
+            return
+        if priorities.max() > self._max_priority.item():
+            written = dict(zip(rows.tolist(), priorities.tolist(), strict=True))  # the last lanes
+            self._max_priority[0] = max(self._max_priority.item(), *written.values())
+        self._tree.update(rows, leaves)
+
+    def configure(self, alpha: float, beta: float, epsilon: float) -> None:
+        self._settle()
+        control = self._control[0]
+        control["alpha"], control["beta"], control["epsilon"] = alpha, beta, epsilon
+
+    def set_beta(self, beta: float) -> None:
+        self._control["beta"] = beta
+
+    def _settle(self) -> None:
+        """Set the leaves of the rows that were added since."""
+        total = self._total.item()
+        if total == self._settled:
+            return
+        count = min(total - self._settled, self._capacity)
+        first = (total - count) % self._capacity
+        before_end = min(count, self._capacity - first)
+        leaf = entering_leaf(self._max_priority.item(), self._control["alpha"].item())
+        self._tree.fill(first, before_end, leaf)
+        self._tree.fill(0, count - before_end, leaf)
+        self._settled = total
+
+    def _mark(self, batch: Batch) -> None:
+        batch._memory.tokens[...] = draw_token(self._total.item(), self._run)
+
+    def _check_rows(self, rows: NDArray[np.int64]) -> None:
+        size = ring_size(self._total.item(), self._capacity)
+        if len(rows) and rows.view(np.uint64).max() >= size:  # a negative one is larger than all
+            wrong = rows[(rows < 0) | (rows >= size)]
+            raise SampleRangeError(
+                f"update_priorities: row {wrong[0]} is not in the buffer, which holds "
+                f"{size} of {self._capacity}; give indices that were drawn from it"
+            )
+
+    def _leaves_of(
+        self, td_errors: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+        """|TD error| + epsilon, and the leaves of that."""
+        priorities = np.abs(td_errors)
+        priorities += self._control["epsilon"].item()
+        if len(priorities) and not priorities.max() < np.inf:  # NaN is not smaller either
+            raise _bad_error(td_errors, np.isfinite(td_errors), "is not finite")
+        leaves = leaves_of(priorities, self._control["alpha"].item())
+        if len(leaves) and leaves.max() >= OVERFLOW:
+            raise _bad_error(td_errors, leaves < OVERFLOW, "is too large for a float32 leaf")
+        return priorities, leaves.astype(np.float32)
+
+    def _not_stale(
+        self, rows: NDArray[np.int64], tokens: NDArray[np.uint64]
+    ) -> NDArray[np.bool_] | None:
+        """Which lanes still mean the row that they drew; None where all do. Counts the others."""
+        total = self._total.item()
+        ages = ages_of(tokens, total, self._run)
+        oldest = int(ages.max(initial=0))
+        if oldest == 0:
+            return None
+        if oldest > total:
+            raise ConfigurationError(
+                "update_priorities: this batch was not drawn from this buffer as it is now; give "
+                "a batch of its own sample, or bare indices"
+            )
+        stale = stale_lanes(rows, ages, total, self._capacity)
+        self._control["stale_updates"] += np.count_nonzero(stale)
+        return ~stale
+
+
+def _bad_error(
+    td_errors: NDArray[np.float64], good: NDArray[np.bool_], what: str
+) -> ColumnValueError:
+    lane = int(np.argmin(good))
+    return ColumnValueError(
+        f"td_errors: lane {lane} is {td_errors[lane]}, which {what}; no priority was changed. Look "
+        "for a diverged loss, or leave such lanes out"
+    )

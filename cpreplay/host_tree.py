@@ -1,0 +1,161 @@
+"""A sum tree on NumPy: sixteen children a node, leaves float32, sums float64.
+
+A parent is recomputed from its children, in their order, never adjusted by a difference: equal
+leaves give equal trees, and nothing drifts. It knows numbers and rows, no transitions. The device
+twin is ``cuda_src/sumtree.cuh``; both are held to the same golden files.
+
+In the arrays below, of shape (sixteen, nodes), a column is a node. Sums go along the first axis,
+one addition of whole rows at a time: the order is ours, and it takes a fraction of what
+``numpy.add.accumulate`` takes, which goes column by column.
+"""
+
+import functools
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpreplay.aligned import aligned_zeros
+from cpreplay.tree_levels import FAN_OUT, nodes_per_level, padded
+
+
+class HostSumTree:
+    """Masses of rows, and draws in proportion to them.
+
+    Parameters
+    ----------
+    capacity : int
+        Rows, each a leaf; all 0 at first.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        nodes = nodes_per_level(capacity)
+        dtypes = (np.float32, *[np.float64] * (len(nodes) - 1))
+        #: The levels from the leaves up, padded with zeros.
+        self.levels: list[NDArray[Any]] = [
+            aligned_zeros(padded(count), dtype) for count, dtype in zip(nodes, dtypes, strict=True)
+        ]
+        self.leaves: NDArray[np.float32] = self.levels[0][:capacity]
+        # Level by level, for each node of the level above a row of its children.
+        self._children = [level.reshape(-1, FAN_OUT) for level in self.levels[:-1]]
+        self._scratch = _Descent(0)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all levels."""
+        return sum(level.nbytes for level in self.levels)
+
+    @property
+    def total(self) -> float:
+        """The sum of all leaves: the root."""
+        return float(self.levels[-1].item(0))
+
+    def set(self, leaves: NDArray[np.float32]) -> None:
+        """Set every leaf, and every sum. Costs a pass over the tree."""
+        self.leaves[...] = leaves
+        self._sum_range(0, len(self.leaves))
+
+    def fill(self, first: int, count: int, leaf: np.float32) -> None:
+        """Give rows [first, first + count) one mass. Costs them and their ancestors."""
+        self.leaves[first : first + count] = leaf
+        self._sum_range(first, count)
+
+    def update(self, rows: NDArray[np.int64], leaves: NDArray[np.float32]) -> None:
+        """Set the leaves of some rows; of a row that is there twice, the last lane counts.
+
+        Costs the rows and their ancestors.
+        """
+        self.leaves[rows] = leaves  # NumPy writes the lanes in order
+        nodes = rows
+        for children, level in zip(self._children, self.levels[1:], strict=True):
+            nodes = nodes >> 4
+            if len(children) <= len(nodes):
+                level[: len(children)] = node_sums(children)  # all of them cost less than some twice
+            else:
+                level[nodes] = node_sums(children.take(nodes, 0))
+
+    def draw(self, reals: NDArray[np.float64]) -> NDArray[np.int64]:
+        """One row for each real in [0, 1): lane i in the i-th of B equal slices of the total.
+
+        Overwrites ``reals``. The tree must have mass.
+        """
+        lanes = len(reals)
+        reals += np.arange(lanes)
+        reals *= self.total / lanes
+        return self.find(reals)
+
+    def find(self, targets: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The row at each target: the first whose running sum exceeds it, descending by levels.
+
+        Overwrites ``targets``. A target at or above a node's sum, which rounding can make, ends at
+        the last child that has mass; so no row without mass is ever found.
+        """
+        if len(targets) != self._scratch.lanes:
+            self._scratch = _Descent(len(targets))
+        descend = self._scratch
+        nodes: NDArray[np.int64] = np.zeros(len(targets), np.int64)
+        for children in reversed(self._children):
+            descend(children, nodes, targets)
+        return nodes
+
+    def _sum_range(self, first: int, count: int) -> None:
+        """Recompute the ancestors of rows [first, first + count)."""
+        if count < 1:
+            return
+        last = first + count - 1
+        for children, level in zip(self._children, self.levels[1:], strict=True):
+            first, last = first >> 4, last >> 4
+            if first == last:  # as Python's floats, a fifth of the cost of arrays of one
+                level[first] = functools.reduce(operator.add, children[first].tolist())
+            else:
+                level[first : last + 1] = node_sums(children[first : last + 1])
+
+
+def node_sums(children: NDArray[Any]) -> NDArray[np.float64]:
+    """The sum of each row of sixteen, from the first to the last."""
+    columns = np.empty((FAN_OUT, len(children)))
+    columns[...] = children.T
+    total: NDArray[np.float64] = columns[0]
+    for column in columns[1:]:
+        np.add(total, column, total)
+    return total
+
+
+class _Descent:
+    """One step down the tree for a number of lanes, with the arrays that it works in."""
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        # Row k of `_before` is the running sum before child k; the last is the sum of all.
+        self._before = np.zeros((FAN_OUT + 1, lanes))
+        self._steps = list(zip(self._before, self._before[1:], strict=False))
+        self._after = self._before[1:]
+        self._children = np.empty((FAN_OUT, lanes))
+        self._passed = np.empty((FAN_OUT, lanes), bool)
+        self._codes = self._passed.view(np.uint8)
+        self._lane = np.arange(lanes)
+        self._flat = self._before.reshape(-1)
+
+    def __call__(
+        self, children: NDArray[Any], nodes: NDArray[np.int64], targets: NDArray[np.float64]
+    ) -> None:
+        """Make ``nodes`` the children at ``targets``, and ``targets`` what is left of them."""
+        self._children[...] = children.take(nodes, 0).T
+        for (before, after), child in zip(self._steps, self._children, strict=True):
+            np.add(before, child, after)
+        np.less_equal(self._after, targets, self._passed)
+        chosen = np.add.reduce(self._codes, 0, np.int64)
+        if self._passed[-1].any():
+            self._last_with_mass(chosen)
+        nodes *= FAN_OUT
+        nodes += chosen
+        chosen *= self.lanes
+        chosen += self._lane
+        targets -= self._flat.take(chosen)
+
+    def _last_with_mass(self, chosen: NDArray[np.int64]) -> None:
+        """Where all sixteen were passed, the last child with mass."""
+        lanes = np.flatnonzero(self._passed[-1])
+        has_mass = self._children[::-1, lanes] > 0.0
+        chosen[lanes] = FAN_OUT - 1 - has_mass.argmax(0)
