@@ -12,6 +12,12 @@ from cpreplay import kernels
 from cpreplay.errors import CaptureError, ConfigurationError, DeviceUnavailableError
 from cpreplay.integers import is_int
 
+#: Threads of a block.
+THREADS = 256
+
+#: More blocks than a card runs at once gain nothing.
+MAX_BLOCKS = 4096
+
 _INSTALL = "pip install 'cpreplay[cuda12]' or 'cpreplay[cuda13]', as your driver supports"
 
 
@@ -108,6 +114,24 @@ class Card:
                 f"this buffer lies on device {self.number}, and device {current} is current; wrap "
                 f"the call in `with cupy.cuda.Device({self.number}):`"
             )
+
+
+class Kernels:
+    """The kernels, and how they are launched on one card."""
+
+    def __init__(self, card: Card) -> None:
+        self._card = card
+        self._kernels = compiled_kernels(card.cupy)
+
+    def launch(self, name: str, grid: tuple[int, ...], *args: Any, threads: int = THREADS) -> None:
+        """Queue one launch on the current stream."""
+        self._card.check_current()
+        self._kernels[name](grid, (threads,), args)
+
+
+def blocks_for(items: int) -> tuple[int]:
+    """The grid that gives each item a thread, up to a limit: grids are strided."""
+    return (max(1, min(-(-items // THREADS), MAX_BLOCKS)),)
 
 
 def device_memory(cupy: Any) -> int:

@@ -10,9 +10,18 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from cpreplay.batch import INDICES, TOKENS
 from cpreplay.cuda_device import Card
 from cpreplay.errors import CaptureError, DTypeError
-from cpreplay.inputs import ANY_ROWS, MASK, check_shape, host_array, integer_limits, refuse_dtype
+from cpreplay.inputs import (
+    ANY_ROWS,
+    MASK,
+    TD_ERRORS,
+    check_shape,
+    host_array,
+    integer_limits,
+    refuse_dtype,
+)
 from cpreplay.schema import Column
 
 # DLPack's numbers for memory that CUDA kernels can read (CUDA, CUDA managed).
@@ -50,8 +59,24 @@ class DeviceInputs:
         count = int(np.count_nonzero(checked)) if isinstance(checked, np.ndarray) else None
         return self._uploaded([checked])[0], count
 
-    def _checked(self, value: Any, column: Column, rows: int | None) -> Any:
-        """An array of the column's dtype, on the device or still on the host."""
+    def update(self, rows: Any, tokens: Any, td_errors: Any) -> tuple[Any, Any, Any]:
+        """What a priority update is given: rows, draw tokens or None, TD errors; one a lane."""
+        rows = self._checked(rows, INDICES, ANY_ROWS)
+        lanes = len(rows)
+        if tokens is not None:
+            tokens = self._checked(tokens, TOKENS, lanes)
+        td_errors = self._checked(td_errors, TD_ERRORS, lanes, as_it_is=np.float32)
+        given = [rows, td_errors] if tokens is None else [rows, td_errors, tokens]
+        rows, td_errors, *rest = self._uploaded(given)
+        return rows, rest[0] if rest else None, td_errors
+
+    def _checked(
+        self, value: Any, column: Column, rows: int | None, *, as_it_is: Any = None
+    ) -> Any:
+        """An array of the column's dtype, on the device or still on the host.
+
+        One on the device may also have the dtype ``as_it_is``.
+        """
         array = self._device_array(value, column)
         if array is None:
             return host_array(value, column, rows)
@@ -63,7 +88,7 @@ class DeviceInputs:
         check_shape(array.shape, column, rows)
         if array.data.ptr % array.itemsize:
             array = self._aligned(array, column)
-        if array.dtype != column.dtype:
+        if array.dtype not in (column.dtype, as_it_is):
             if not _keeps_values(array.dtype, column.dtype):
                 raise refuse_dtype(array.dtype, column)
             self._card.refuse_capture(

@@ -6,15 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cpreplay.batch import Batch, BatchMemory
+from cpreplay.batch import TOKENS, Batch, BatchMemory
 from cpreplay.control import CONTROL, new_control
-from cpreplay.cuda_device import Card, compiled_kernels
+from cpreplay.cuda_device import MAX_BLOCKS, THREADS, Card, Kernels, blocks_for
 from cpreplay.device_inputs import DeviceInputs
-from cpreplay.kernel_structs import MAX_TILE, batch_addresses, columns_table
+from cpreplay.device_priorities import DevicePriorities, DrawMemory
+from cpreplay.kernel_structs import MAX_TILE, WEIGHTS, batch_addresses, columns_table, struct
 from cpreplay.schema import Layout
-
-_THREADS = 256
-_MAX_BLOCKS = 4096  # grids are strided: more blocks than a card runs at once gain nothing
 
 # Below this many bytes of rows a block stores several rows; wider rows are shared by several
 # blocks, so that each thread has about one word of 16 bytes to copy.
@@ -22,6 +20,9 @@ _TILE_BYTES = 64 * 1024
 _MAX_SLICES = 32
 
 _LAST_INVALID = np.dtype("uint64")
+
+# For the gather of a buffer without priorities.
+_NO_WEIGHTS = struct(WEIGHTS)
 
 
 def device_row_nbytes(layout: Layout) -> int:
@@ -34,15 +35,18 @@ class DeviceOps:
 
     reading_waits = True
 
-    def __init__(self, cupy: Any, layout: Layout, capacity: int, key: int) -> None:
+    def __init__(
+        self, cupy: Any, layout: Layout, capacity: int, key: int, *, run: int | None
+    ) -> None:
         self._cupy = cupy
         self._card = Card(cupy)
         self._inputs = DeviceInputs(self._card, layout.columns)
         self._card.refuse_capture("making a buffer")
-        self._kernels = compiled_kernels(cupy)
+        kernels = Kernels(self._card)
+        self._launch = kernels.launch
         self._layout = layout
         self._control = cupy.empty(CONTROL.itemsize, np.uint8)
-        self._control.set(new_control(capacity, key).view(np.uint8))
+        self._control.set(new_control(capacity, key, run or 0).view(np.uint8))
         self._capacity = capacity
         self._arrays = [cupy.zeros((capacity, stride), np.uint8) for stride in layout.strides]
         # Which launch had to clamp a value of each row last; see store_codes in rows.cu.
@@ -51,7 +55,12 @@ class DeviceOps:
         row_bytes = self._table["at"]["bytes"]
         all_bytes = int(row_bytes.sum())
         self._tile = max(1, min(MAX_TILE, _TILE_BYTES // all_bytes))
-        self._slices = max(1, min(_MAX_SLICES, all_bytes * self._tile // (16 * _THREADS)))
+        self._slices = max(1, min(_MAX_SLICES, all_bytes * self._tile // (16 * THREADS)))
+        self.priorities = (
+            None
+            if run is None
+            else DevicePriorities(self._card, kernels, self._inputs, self._control, capacity)
+        )
         # Words of 4 bytes in the widest column: a thread each, in a gather.
         self._gathered_words = int(row_bytes.max()) // 4 + 1
 
@@ -60,7 +69,8 @@ class DeviceOps:
     @property
     def nbytes(self) -> int:
         arrays = (*self._arrays, self._control, self._last_invalid)
-        return int(sum(array.nbytes for array in arrays))
+        tree = self.priorities.nbytes if self.priorities else 0
+        return int(sum(array.nbytes for array in arrays)) + tree
 
     def ingest_row(self, values: Sequence[Any]) -> list[Any]:
         self._card.check_current()
@@ -78,12 +88,15 @@ class DeviceOps:
 
     def store(self, columns: Sequence[Any], rows: int, mask: Any = None) -> None:
         tile = self._tile
-        grid = (min(-(-rows // tile), _MAX_BLOCKS), self._slices)
+        grid = (min(-(-rows // tile), MAX_BLOCKS), self._slices)
         self._launch(
             "store_rows", grid, self._control, self._table, _addresses(columns), np.int64(rows),
             mask, np.int64(tile), self._last_invalid,
         )  # fmt: skip
-        threads = 1 if mask is None else _THREADS
+        if self.priorities:
+            self.priorities.enter(rows, mask)
+            return
+        threads = 1 if mask is None else THREADS
         self._launch("move_cursor", (1,), self._control, np.int64(rows), mask, threads=threads)
 
     def make_batch(self, batch_size: int) -> Batch:
@@ -94,11 +107,16 @@ class DeviceOps:
             for column in self._layout.columns
         ]
         indices = self._cupy.empty(batch_size, np.int64)
-        memory = _DeviceBatchMemory(self._layout, arrays, indices, self._card.number)
-        return Batch(self._layout.names, arrays, indices, memory=memory)
+        weights = tokens = None
+        if self.priorities:
+            weights = self._cupy.empty(batch_size, np.float32)
+            tokens = self._cupy.empty((batch_size, *TOKENS.shape), TOKENS.dtype)
+        memory = _DeviceBatchMemory(self._layout, arrays, indices, weights, tokens, self._card)
+        return Batch(self._layout.names, arrays, indices, weights, tokens, memory=memory)
 
     def accepts(self, batch: Batch) -> bool:
-        return batch._is_own(_DeviceBatchMemory, self._layout) and (
+        weighted = self.priorities is not None
+        return batch._is_own(_DeviceBatchMemory, self._layout, weighted=weighted) and (
             bool(batch._memory.card == self._card.number)
         )
 
@@ -121,18 +139,23 @@ class DeviceOps:
 
     def sample(self, batch: Batch) -> None:
         self._card.check_stream()
-        lanes = len(batch)
-        self._launch("draw_rows", _blocks(lanes), self._control, np.int64(lanes), batch.indices)
-        self._gather(batch, by_policy=True)
+        lanes, draw = len(batch), batch._memory.draw
+        if self.priorities:
+            self.priorities.draw(draw, lanes)
+            self._gather(batch, draw.weights)
+            return
+        self._launch("draw_rows", blocks_for(lanes), self._control, np.int64(lanes), batch.indices)
+        self._gather(batch, _NO_WEIGHTS)
 
     def sample_range(self, batch: Batch, low: int, high: int) -> None:
         self._card.check_stream()
         lanes = len(batch)
+        draw = batch._memory.draw
         self._launch(
-            "draw_range", _blocks(lanes), self._control, np.int64(low), np.int64(high),
-            np.int64(lanes), batch.indices,
+            "draw_range", blocks_for(lanes), self._control, np.int64(low), np.int64(high),
+            np.int64(lanes), batch.indices, draw and draw.tokens,
         )  # fmt: skip
-        self._gather(batch, by_policy=False)
+        self._gather(batch, draw.ones if draw else _NO_WEIGHTS, by_policy=False)
 
     def configure_ere(self, enable: bool, eta: float, c_min: int, k_max: int) -> None:
         self._card.refuse_capture("configure_ere")
@@ -166,34 +189,33 @@ class DeviceOps:
 
     # Parts of the above
 
-    def _launch(
-        self, name: str, grid: tuple[int, ...], *args: Any, threads: int = _THREADS
-    ) -> None:
-        self._card.check_current()
-        self._kernels[name](grid, (threads,), args)
-
-    def _gather(self, batch: Batch, *, by_policy: bool) -> None:
+    def _gather(self, batch: Batch, weights: NDArray[Any], *, by_policy: bool = True) -> None:
         lanes = len(batch)
         self._launch(
-            "gather_rows", _blocks(lanes * self._gathered_words), self._control, self._table,
-            batch._memory.addresses, np.int64(lanes), batch.indices, np.int64(by_policy),
+            "gather_rows", blocks_for(lanes * self._gathered_words), self._control, self._table,
+            batch._memory.addresses, np.int64(lanes), batch.indices, np.int64(by_policy), weights,
         )  # fmt: skip
 
 
 class _DeviceBatchMemory(BatchMemory):
     """Where the arrays of one batch lie."""
 
-    __slots__ = ("addresses", "card")
+    __slots__ = ("addresses", "card", "draw")
 
-    def __init__(self, layout: Layout, arrays: Sequence[Any], indices: Any, card: int) -> None:
-        super().__init__(layout, arrays, indices)
-        self.card = card
+    def __init__(
+        self,
+        layout: Layout,
+        arrays: Sequence[Any],
+        indices: Any,
+        weights: Any,
+        tokens: Any,
+        card: Card,
+    ) -> None:
+        super().__init__(layout, arrays, indices, weights, tokens)
+        self.card = card.number
         self.addresses = _addresses(arrays)
+        self.draw = None if weights is None else DrawMemory(card.cupy, indices, weights, tokens)
 
 
 def _addresses(arrays: Iterable[Any]) -> NDArray[Any]:
     return batch_addresses([array.data.ptr for array in arrays])
-
-
-def _blocks(items: int) -> tuple[int]:
-    return (max(1, min(-(-items // _THREADS), _MAX_BLOCKS)),)

@@ -71,7 +71,9 @@ class HostSumTree:
         for children, level in zip(self._children, self.levels[1:], strict=True):
             nodes = nodes >> 4
             if len(children) <= len(nodes):
-                level[: len(children)] = node_sums(children)  # all of them cost less than some twice
+                level[: len(children)] = node_sums(
+                    children
+                )  # all of them cost less than some twice
             else:
                 level[nodes] = node_sums(children.take(nodes, 0))
 

@@ -1,4 +1,4 @@
-"""The structs that the kernels of ``cuda_src/rows.cu`` take by value, filled from a layout."""
+"""The structs that kernels take by value, filled from arrays' addresses."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,17 +8,59 @@ from numpy.typing import NDArray
 
 from cpreplay.schema import MAX_COLUMNS, Column, Layout
 
+#: Levels of sums over 2**31 leaves.
+MAX_SUMS = 8
+
 COLUMN = np.dtype(
     [("base", "<u8"), ("stride", "<i8"), ("elements", "<i8"), ("bytes", "<i8"), ("codec", "<i8")]
 )
 COLUMNS = np.dtype([("count", "<i8"), ("at", COLUMN, MAX_COLUMNS)])
 BATCH = np.dtype([("at", "<u8", MAX_COLUMNS)])
+WEIGHTS = np.dtype([("raw", "<u8"), ("largest", "<u8"), ("blocks", "<i8"), ("weights", "<u8")])
+DRAW = np.dtype([("indices", "<u8"), ("tokens", "<u8"), ("raw", "<u8"), ("largest", "<u8")])
+UPDATE = np.dtype(
+    [
+        ("lanes", "<i8"),
+        ("rows", "<u8"),
+        ("tokens", "<u8"),
+        ("errors", "<u8"),
+        ("error_bytes", "<i8"),
+    ]
+)
+TREE = np.dtype(
+    [
+        ("levels", "<i8"),
+        ("leaves", "<u8"),
+        ("sums", "<u8", MAX_SUMS),
+        ("nodes", "<i8", MAX_SUMS),
+        ("tickets", "<u8", MAX_SUMS),
+        ("updates", "<u8"),
+        ("winners", "<u8"),
+    ]
+)
 
 #: Of ``codec_t``.
 AS_IT_IS, QUANTIZED, BOOLEAN = range(3)
 
 #: Rows of a batch that one block can store: ``MAX_TILE``.
 MAX_TILE = 32
+
+
+def struct(dtype: np.dtype[Any], **fields: Any) -> NDArray[Any]:
+    """One struct of numbers, of addresses (of an array; 0 for None), and of lists of either."""
+    record = np.zeros(1, dtype)
+    for name, value in fields.items():
+        if isinstance(value, list):
+            record[name][0, : len(value)] = [_number(item) for item in value]
+        else:
+            record[name] = _number(value)
+    return record
+
+
+def _number(value: Any) -> Any:
+    if value is None:
+        return 0
+    return value.data.ptr if hasattr(value, "data") and hasattr(value.data, "ptr") else value
 
 
 def columns_table(layout: Layout, addresses: Sequence[int]) -> NDArray[Any]:

@@ -21,8 +21,25 @@ OPTIONS = ("-std=c++17", "-fmad=false")
 #: Which kernels each source defines.
 KERNELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "draws.cu": ("draw_rows", "draw_range", "configure_ere", "pin_demos"),
+        "draws.cu": (
+            "draw_rows",
+            "draw_range",
+            "configure_ere",
+            "configure_per",
+            "set_beta",
+            "pin_demos",
+        ),  # fmt: skip
         "rows.cu": ("store_rows", "move_cursor", "gather_rows"),
+        "sumtree.cu": (
+            "draw_by_priority",
+            "enter_rows",
+            "update_few",
+            "claim_rows",
+            "write_leaves",
+            "sum_ancestors",
+            "end_update",
+            "sum_level",
+        ),  # fmt: skip
     }
 )
 

@@ -16,6 +16,7 @@ from cpreplay.batch import Batch
 from cpreplay.control import ALPHA, BETA, EPSILON, ring_head, ring_size
 from cpreplay.cuda_device import device_memory, device_number, import_cupy
 from cpreplay.device_ops import DeviceOps, device_row_nbytes
+from cpreplay.device_priorities import device_tree_nbytes
 from cpreplay.errors import ColumnNameError, ConfigurationError, CopyError, ShapeError
 from cpreplay.host_ops import HostOps, word_source
 from cpreplay.integers import is_count
@@ -820,9 +821,11 @@ class StoreReplayGpu(_Replay):
         cupy = import_cupy()
         with cupy.cuda.Device(device_number(cupy, device)):
             if check_memory:
-                row, memory = device_row_nbytes(self._layout), device_memory(cupy)
-                refuse_too_large(row, self._capacity, memory, "the card")
-            self._use(DeviceOps(cupy, self._layout, self._capacity, splitmix64(self._seed)))
+                row = device_row_nbytes(self._layout)
+                tree = device_tree_nbytes(self._capacity) if prioritized else 0
+                refuse_too_large(row, self._capacity, tree, device_memory(cupy), "the card")
+            key = splitmix64(self._seed)
+            self._use(DeviceOps(cupy, self._layout, self._capacity, key, run=self._run))
 
     def pin_demo_prefix(self, n: int, *, batch_size: int | None = None) -> None:
         if batch_size is None:

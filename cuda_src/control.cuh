@@ -21,6 +21,13 @@ struct control_t {
     double eta;
     double eta_power;
     i64 invalid_rows;  // rows stored with values that had to be clamped
+    double alpha;      // exponent of a priority: 0 draws uniformly
+    double beta;       // exponent of a weight: 1 corrects for the priorities in full
+    double epsilon;    // added to every |TD error|
+    double max_priority;      // the largest |TD error| + epsilon so far, at least 1
+    i64 invalid_priorities;   // lanes of updates that had no finite priority
+    i64 stale_updates;        // lanes of updates whose row was no longer the one drawn
+    u64 run;                  // where draw tokens begin; see draw_token in priorities.cuh
 };
 
 // Rows that online writes go around in.

@@ -1,4 +1,4 @@
-// draws.cu - which rows a minibatch takes, and the control block's one-thread writers.
+// draws.cu - which rows a minibatch takes where each is as likely as the other, and the control block's one-thread writers.
 //
 // Layout     indices i64[lanes]; control_t in device memory
 // Invariant  every index is in [0, size) at the moment of the draw, unless the buffer is empty, which
@@ -10,6 +10,7 @@
 #include "common.cuh"
 #include "control.cuh"
 #include "philox.cuh"
+#include "priorities.cuh"
 
 // One of `span` rows: the high half of a 128-bit product, unbiased below 2**-64 * span.
 __device__ __forceinline__ i64 row_of_span(u64 word, i64 span) {
@@ -37,12 +38,14 @@ extern "C" __global__ void draw_rows(const control_t* control, i64 lanes, i64* i
         indices[lane] = draw_row(control, lane, lanes);
 }
 
-// draw_range: indices i64[lanes], uniform in [low, high). The range is part of the call.
+// draw_range: indices i64[lanes], uniform in [low, high); and tokens u64[lanes], null without
+// priorities. The range is part of the call.
 extern "C" __global__ void draw_range(const control_t* control, i64 low, i64 high, i64 lanes,
-                                      i64* indices) {
+                                      i64* indices, u64* tokens) {
     for (i64 lane = grid_start(); lane < lanes; lane += grid_step()) {
         const u64 word = philox_word(control->key, control->draws, lane, PURPOSE_ROWS);
         indices[lane] = low + row_of_span(word, high - low);
+        if (tokens) tokens[lane] = draw_token(control);
     }
 }
 
@@ -56,6 +59,20 @@ extern "C" __global__ void configure_ere(control_t* control, i64 enabled, double
     control->k_max = k_max;
     control->k = 0;
     control->eta_power = 1.0;
+}
+
+// configure_per: one thread.
+extern "C" __global__ void configure_per(control_t* control, double alpha, double beta,
+                                         double epsilon) {
+    if (!first_thread()) return;
+    control->alpha = alpha;
+    control->beta = beta;
+    control->epsilon = epsilon;
+}
+
+// set_beta: one thread.
+extern "C" __global__ void set_beta(control_t* control, double beta) {
+    if (first_thread()) control->beta = beta;
 }
 
 // pin_demos: one thread.

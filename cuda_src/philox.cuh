@@ -12,7 +12,8 @@ struct philox_t {
 };
 
 // What a draw is for, so that two uses never share words.
-#define PURPOSE_ROWS 0u
+#define PURPOSE_ROWS 0u     // a row, by the word itself
+#define PURPOSE_TARGETS 1u  // a target in the sum tree, by the word as a real
 
 __device__ __forceinline__ philox_t philox4x32_10(philox_t counter, u32 key0, u32 key1) {
     philox_t c = counter;
@@ -36,3 +37,6 @@ __device__ __forceinline__ u64 philox_word(u64 key, u64 draw, i64 lane, u32 purp
     const philox_t out = philox4x32_10(counter, (u32)lane_key, (u32)(lane_key >> 32));
     return (u64)out.word[1] << 32 | out.word[0];
 }
+
+// A word as a real in [0, 1): its first 53 bits, so that none is rounded up to 1.
+__device__ __forceinline__ double real_of(u64 word) { return (double)(word >> 11) * 0x1p-53; }

@@ -3,12 +3,15 @@
 // Layout     Row r of column c begins at columns.at[c].base + r * stride. The base of a packed column
 //            is the record array's address plus the column's offset in the record. Batches, in and
 //            out, are contiguous: row i of column c begins at batch.at[c] + i * bytes.
-// Invariant  total counts every row that was ever stored, and moves only in move_cursor, which is
-//            launched after store_rows: both see the ring as it was when the add was queued.
+// Invariant  total counts every row that was ever stored, and moves only in move_cursor, or with
+//            priorities in enter_rows (sumtree.cu), which is launched after store_rows: both see
+//            the ring as it was when the add was queued.
 // Host twin  HostOps.store; cpreplay/host_columns.py: StoredColumn.write, Gather
 // Errors     Values outside [0, 1] for a quantised column are clamped, and their rows counted.
 #include "common.cuh"
 #include "control.cuh"
+#include "mask.cuh"
+#include "priorities.cuh"
 #include "quantize.cuh"
 
 #define MAX_COLUMNS 32
@@ -36,6 +39,14 @@ struct columns_t {
 
 struct batch_t {
     u8* at[MAX_COLUMNS];
+};
+
+// The weights of a batch; all null without priorities.
+struct weights_t {
+    const double* raw;
+    const double* largest;  // the largest raw weight of each block of the draw
+    i64 blocks;
+    float* weights;
 };
 
 // Widest word (1 to 16 bytes) that everything in `bits` is a multiple of.
@@ -85,13 +96,6 @@ struct tile_t {
     u64 before;          // rows kept by the mask before this tile,
     u64 kept;            // and in the whole batch
 };
-
-// Adds to `count` how many of mask[0 .. end) this block's threads see set.
-__device__ __forceinline__ void count_mask(const u8* mask, i64 end, u64* count) {
-    u64 mine = 0;
-    for (i64 i = threadIdx.x; i < end; i += blockDim.x) mine += mask[i] != 0;
-    if (mine) atomicAdd(count, mine);
-}
 
 // Fills a tile. Every thread of the block comes here; the caller has the barrier after it.
 __device__ __forceinline__ void place_tile(tile_t* tile, const control_t* control, const u8* mask,
@@ -181,17 +185,26 @@ extern "C" __global__ void store_rows(control_t* control, columns_t columns, bat
 extern "C" __global__ void move_cursor(control_t* control, i64 n, const u8* mask) {
     __shared__ u64 kept;
     if (blockIdx.x != 0) return;
-    if (threadIdx.x == 0) kept = mask ? 0 : n;
-    __syncthreads();
-    if (mask) count_mask(mask, n, &kept);
-    __syncthreads();
+    count_kept(mask, n, &kept);
     if (threadIdx.x == 0) control->total += (i64)kept;
 }
 
+// Raw weights of a draw by priority as weights f32[n]; of a uniform one (raw is null) they are 1.
+__device__ __forceinline__ void finish_weights(const weights_t& w, i64 n) {
+    for (i64 lane = grid_start(); lane < n; lane += grid_step()) {
+        double largest = 0.0;
+        for (i64 i = 0; w.raw && i < w.blocks; ++i)
+            if (w.largest[i] > largest) largest = w.largest[i];
+        w.weights[lane] = w.raw ? normalized(w.raw[lane], largest) : 1.0f;
+    }
+}
+
 // gather_rows: stored rows indices[i] (i64[n]) become rows i of batch. It ends the draw as well,
-// since this launch is the first that runs after every lane has been drawn.
+// since this launch is the first that runs after every lane has been drawn; which is also why the
+// weights are finished here.
 extern "C" __global__ void gather_rows(control_t* control, columns_t columns, batch_t batch, i64 n,
-                                       const i64* indices, i64 by_policy) {
+                                       const i64* indices, i64 by_policy, weights_t weights) {
+    if (weights.weights) finish_weights(weights, n);
     const share_t share = {0, n, grid_start(), grid_step()};
     for (i64 c = 0; c < columns.count; ++c) {
         const column_t& column = columns.at[c];

@@ -1,0 +1,127 @@
+"""Priorities of a ring in device memory: a sum tree that the kernels of ``sumtree.cu`` keep."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cpreplay.cuda_device import Card, Kernels, blocks_for
+from cpreplay.device_inputs import DeviceInputs
+from cpreplay.kernel_structs import DRAW, TREE, UPDATE, WEIGHTS, struct
+from cpreplay.tree_levels import nodes_per_level, padded, tree_nbytes
+
+# Lanes of an update by one block: MAX_FEW. And the threads of that block.
+_MAX_FEW = 1024
+
+# Blocks of a draw: each lane of the gather looks at the largest weight of every block.
+_MAX_DRAW_BLOCKS = 256
+
+_WARP = 32
+
+
+def device_tree_nbytes(capacity: int) -> int:
+    """Bytes of the tree and its scratch: a ticket for every sum, a winner for every leaf."""
+    leaves, *sums = nodes_per_level(capacity)
+    return tree_nbytes(capacity) + 8 * (sum(sums) + 1) + 4 * leaves
+
+
+class DevicePriorities:
+    """The sum tree of one buffer, and what changes it. The contract is `ops.PriorityOps`."""
+
+    def __init__(
+        self, card: Card, kernels: Kernels, inputs: DeviceInputs, control: Any, capacity: int
+    ) -> None:
+        self._card = card
+        self._kernels = kernels
+        self._inputs = inputs
+        self._control = control
+        cupy = card.cupy
+        leaves, *sums = nodes_per_level(capacity)
+        self._levels = [
+            cupy.zeros(padded(leaves), np.float32),
+            *(cupy.zeros(padded(count), np.float64) for count in sums),
+        ]
+        self._tickets = [cupy.zeros(count, np.uint64) for count in sums]
+        self._winners = cupy.zeros(leaves, np.int32)
+        self._updates = cupy.zeros(1, np.uint64)
+        self._tree = struct(
+            TREE, levels=len(sums), leaves=self._levels[0], sums=self._levels[1:], nodes=sums,
+            tickets=self._tickets, updates=self._updates, winners=self._winners,
+        )  # fmt: skip
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (*self._levels, *self._tickets, self._winners, self._updates)
+        return int(sum(array.nbytes for array in arrays))
+
+    def levels(self) -> Sequence[Any]:
+        return self._levels
+
+    def ingest(self, rows: Any, tokens: Any, td_errors: Any) -> tuple[Any, Any, Any]:
+        self._card.check_current()
+        return self._inputs.update(rows, tokens, td_errors)
+
+    def draw(self, draw: "DrawMemory", lanes: int) -> None:
+        """Fill indices, tokens and raw weights of a batch, in proportion to the leaves."""
+        grid = (draw.blocks,)
+        self._kernels.launch(
+            "draw_by_priority", grid, self._control, self._tree, np.int64(lanes), draw.draw
+        )
+
+    def enter(self, rows: int, mask: Any) -> None:
+        """Give the rows that were just stored their leaves, and move the cursor."""
+        threads = _threads(rows)
+        self._kernels.launch(
+            "enter_rows", (1,), self._control, self._tree, np.int64(rows), mask, threads=threads
+        )
+
+    def update(self, rows: Any, tokens: Any, td_errors: Any) -> None:
+        lanes = len(rows)
+        if lanes == 0:
+            return
+        update = struct(
+            UPDATE, lanes=lanes, rows=rows, tokens=tokens, errors=td_errors,
+            error_bytes=td_errors.itemsize,
+        )  # fmt: skip
+        launch, arguments = self._kernels.launch, (self._control, self._tree, update)
+        if lanes <= _MAX_FEW:
+            launch("update_few", (1,), *arguments, threads=_threads(lanes))
+            return
+        grid = blocks_for(lanes)
+        launch("claim_rows", grid, *arguments)
+        launch("write_leaves", grid, *arguments)
+        for level in range(int(self._tree["levels"][0]) - 1):
+            launch("sum_ancestors", grid, *arguments, np.int64(level))
+        launch("end_update", (1,), self._tree, threads=1)
+
+    def configure(self, alpha: float, beta: float, epsilon: float) -> None:
+        self._card.refuse_capture("configure_per")
+        values = (np.float64(alpha), np.float64(beta), np.float64(epsilon))
+        self._kernels.launch("configure_per", (1,), self._control, *values, threads=1)
+
+    def set_beta(self, beta: float) -> None:
+        self._card.refuse_capture("set_beta")
+        self._kernels.launch("set_beta", (1,), self._control, np.float64(beta), threads=1)
+
+
+class DrawMemory:
+    """What a prioritized draw writes beside the columns of one batch."""
+
+    def __init__(self, cupy: Any, indices: Any, weights: Any, tokens: Any) -> None:
+        lanes = len(indices)
+        self.blocks = min(blocks_for(lanes)[0], _MAX_DRAW_BLOCKS)
+        self._raw = cupy.empty(lanes, np.float64)
+        self._largest = cupy.empty(self.blocks, np.float64)
+        self.tokens = tokens
+        self.draw = struct(
+            DRAW, indices=indices, tokens=tokens, raw=self._raw, largest=self._largest
+        )
+        #: For the gather of a draw by priority, and of a uniform one.
+        self.weights = struct(
+            WEIGHTS, raw=self._raw, largest=self._largest, blocks=self.blocks, weights=weights
+        )
+        self.ones = struct(WEIGHTS, weights=weights)
+
+
+def _threads(items: int) -> int:
+    return max(_WARP, min(_MAX_FEW, -(-items // _WARP) * _WARP))
