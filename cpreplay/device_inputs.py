@@ -65,17 +65,17 @@ class DeviceInputs:
         lanes = len(rows)
         if tokens is not None:
             tokens = self._checked(tokens, TOKENS, lanes)
-        td_errors = self._checked(td_errors, TD_ERRORS, lanes, as_it_is=np.float32)
+        td_errors = self._checked(td_errors, TD_ERRORS, lanes, also=(np.dtype(np.float32),))
         given = [rows, td_errors] if tokens is None else [rows, td_errors, tokens]
         rows, td_errors, *rest = self._uploaded(given)
         return rows, rest[0] if rest else None, td_errors
 
     def _checked(
-        self, value: Any, column: Column, rows: int | None, *, as_it_is: Any = None
+        self, value: Any, column: Column, rows: int | None, *, also: tuple[np.dtype[Any], ...] = ()
     ) -> Any:
         """An array of the column's dtype, on the device or still on the host.
 
-        One on the device may also have the dtype ``as_it_is``.
+        One on the device may ``also`` have another dtype, which its kernel reads as well.
         """
         array = self._device_array(value, column)
         if array is None:
@@ -88,7 +88,7 @@ class DeviceInputs:
         check_shape(array.shape, column, rows)
         if array.data.ptr % array.itemsize:
             array = self._aligned(array, column)
-        if array.dtype not in (column.dtype, as_it_is):
+        if array.dtype != column.dtype and array.dtype not in also:
             if not _keeps_values(array.dtype, column.dtype):
                 raise refuse_dtype(array.dtype, column)
             self._card.refuse_capture(

@@ -7,11 +7,8 @@ import numpy as np
 
 from cpreplay.cuda_device import Card, Kernels, blocks_for
 from cpreplay.device_inputs import DeviceInputs
-from cpreplay.kernel_structs import DRAW, TREE, UPDATE, WEIGHTS, struct
+from cpreplay.kernel_structs import DRAW, MAX_FEW, TREE, UPDATE, WEIGHTS, struct
 from cpreplay.tree_levels import nodes_per_level, padded, tree_nbytes
-
-# Lanes of an update by one block: MAX_FEW. And the threads of that block.
-_MAX_FEW = 1024
 
 # Blocks of a draw: each lane of the gather looks at the largest weight of every block.
 _MAX_DRAW_BLOCKS = 256
@@ -84,7 +81,7 @@ class DevicePriorities:
             error_bytes=td_errors.itemsize,
         )  # fmt: skip
         launch, arguments = self._kernels.launch, (self._control, self._tree, update)
-        if lanes <= _MAX_FEW:
+        if lanes <= MAX_FEW:
             launch("update_few", (1,), *arguments, threads=_threads(lanes))
             return
         grid = blocks_for(lanes)
@@ -124,4 +121,4 @@ class DrawMemory:
 
 
 def _threads(items: int) -> int:
-    return max(_WARP, min(_MAX_FEW, -(-items // _WARP) * _WARP))
+    return max(_WARP, min(MAX_FEW, -(-items // _WARP) * _WARP))

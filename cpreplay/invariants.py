@@ -1,7 +1,7 @@
 """What always holds of a ring. `check` of a buffer, which tests call after everything they do."""
 
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ def check_priorities(ops: Ops, capacity: int, alpha: float) -> None:
         _expect((leaves[:held] >= SMALLEST).all(), "every row held has mass")
         _expect(np.isfinite(leaves).all(), "leaves are finite")
         _expect(not leaves[held:].any(), "rows never written have no mass")
-    for children, nodes in zip(levels[:-1], levels[1:], strict=True):
+    for children, nodes in pairwise(levels):
         held = len(children) // FAN_OUT
         _expect(not ops.to_host(nodes[held:]).any(), "what pads a level has no mass")
         for first, part in zip(count(0, _PART // FAN_OUT), parts(children), strict=False):

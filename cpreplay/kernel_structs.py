@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from cpreplay.schema import MAX_COLUMNS, Column, Layout
 
+#: Lanes of a priority update by one block.
+MAX_FEW = 1024
+
 #: Levels of sums over 2**31 leaves.
 MAX_SUMS = 8
 

@@ -28,7 +28,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "configure_per",
             "set_beta",
             "pin_demos",
-        ),  # fmt: skip
+        ),
         "rows.cu": ("store_rows", "move_cursor", "gather_rows"),
         "sumtree.cu": (
             "draw_by_priority",
@@ -39,7 +39,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "sum_ancestors",
             "end_update",
             "sum_level",
-        ),  # fmt: skip
+        ),
     }
 )
 

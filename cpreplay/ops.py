@@ -116,11 +116,12 @@ class PriorityOps(Protocol):
 class Ops(RowOps, DrawOps, Protocol):
     """A whole back end."""
 
-    #: None where every row is as likely as the other.
-    priorities: PriorityOps | None
-
     #: Whether looking at the control block waits for a device.
     reading_waits: bool
+
+    @property
+    def priorities(self) -> PriorityOps | None:
+        """None where every row is as likely as the other."""
 
     @property
     def capturing(self) -> bool:

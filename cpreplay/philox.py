@@ -77,4 +77,5 @@ def philox_words(key: int, draw: int, lanes: int, purpose: int = ROWS) -> NDArra
 
 def reals_of(words: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Words as reals in [0, 1): their first 53 bits, so that none is rounded up to 1."""
-    return (words >> _LOST_BITS) * _TO_UNIT
+    reals: NDArray[np.float64] = (words >> _LOST_BITS) * _TO_UNIT
+    return reals

@@ -1,4 +1,4 @@
-"""What a TD error is worth: leaves of the sum tree, weights of a minibatch, and which rows are stale.
+"""What a TD error is worth: leaves of the sum tree, weights of a batch, and which rows are stale.
 
 Elementwise, in float64, on NumPy. The device twins are in ``cuda_src/priorities.cuh``.
 
@@ -26,7 +26,8 @@ _MASK = 2**64 - 1
 def leaves_of(priorities: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
     """Leaves before they are rounded to float32; from `OVERFLOW` up they do not fit."""
     leaves: NDArray[np.float64] = priorities**alpha
-    return np.maximum(leaves, _SMALLEST, leaves)
+    np.maximum(leaves, _SMALLEST, leaves)
+    return leaves
 
 
 def entering_leaf(max_priority: float, alpha: float) -> np.float32:

@@ -247,15 +247,14 @@ class PrioritizedModel:
 
     # Updating
 
-    def update(
-        self, token: Token | None, rows: Sequence[int], td_errors: Sequence[float]
-    ) -> None:
+    def update(self, token: Token | None, rows: Sequence[int], td_errors: Sequence[float]) -> None:
         """Set the leaves of rows: of a batch with its token, of bare rows without one (None).
 
-        A lane that is both stale and invalid counts as both.
+        A lane that is both stale and invalid counts as stale.
         """
         if len(td_errors) != len(rows) or (token is not None and len(token) != len(rows)):
             raise ValueError(f"there are {len(rows)} rows and {len(td_errors)} TD errors")
+        td_errors = [float(td_error) for td_error in td_errors]
         outside = [not 0 <= row < self.ring.size for row in rows]
         invalid = [not self._is_valid(td_error) for td_error in td_errors]
         if not self.device:
@@ -267,14 +266,12 @@ class PrioritizedModel:
                 raise ValueError("cannot update: the batch was drawn from another buffer")
         written = {}
         for lane, row in enumerate(rows):
-            stale = outside[lane]
-            if token is not None and not stale:
-                stale = token[lane] != Occupant(self.buffer, self._serial(row))
+            stale = outside[lane] or (token is not None and [token[lane]] != self.token([row]))
             if stale:
                 self.stale_updates += 1
-            if invalid[lane]:
+            elif invalid[lane]:
                 self.invalid_priorities += 1
-            if not stale and not invalid[lane]:
+            else:
                 written[row] = td_errors[lane]
         for row, td_error in written.items():
             self.leaves[row] = reference.leaf_from_td_error(td_error, self.alpha, self.epsilon)
@@ -282,7 +279,9 @@ class PrioritizedModel:
             self.max_priority = max(self.max_priority, priority)
 
     def _is_valid(self, td_error: float) -> bool:
-        """Whether the TD error is a finite number, and its leaf one in float32."""
+        """Whether the priority is a finite number, and its leaf one in float32."""
+        if not math.isfinite(td_error) or math.isinf(reference.priority(td_error, self.epsilon)):
+            return False
         try:
             reference.leaf_from_td_error(td_error, self.alpha, self.epsilon)
         except (ValueError, OverflowError):
@@ -294,7 +293,8 @@ class PrioritizedModel:
     def probabilities(self) -> list[float]:
         """How likely a lane whose target is uniform over the total is to draw each slot."""
         masses = [Fraction(leaf) for leaf in self.leaves]
-        return [float(mass / sum(masses)) for mass in masses]
+        total = sum(masses)
+        return [float(mass / total) for mass in masses]
 
     def effective_sample_size(self) -> float:
         """How many rows of equal priority would be as many; 0 of an empty buffer."""

@@ -6,19 +6,23 @@ import os
 import random
 import subprocess
 import sys
+import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import cpreplay
-from benchmarks import contenders, uniform
+from benchmarks import contenders, prioritized, uniform
 from benchmarks.copy_bound import copy_loops
-from benchmarks.interleave import interleaved, ratio
+from benchmarks.interleave import Following, interleaved, ratio, time_block
 from benchmarks.machine import NOT_INSTALLED, describe_machine
+from benchmarks.prioritized_contenders import PrioritizedCpreplay, check_draws
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = ["--quick", "--rounds", "2", "--rows", "5000", "--pixel-rows", "64"]
+SMALL_PRIORITIZED = ["--quick", "--rounds", "2", "--rows", "5000"]
 
 
 def test_the_quick_benchmark_times_every_installed_contender_in_every_case(tmp_path):
@@ -55,6 +59,127 @@ def test_the_quick_benchmark_times_every_installed_contender_in_every_case(tmp_p
     assert bounded["ratio_to_best_bound"] > 0
     assert "not compared" in run.stdout
     assert "are not for comparison" in " ".join(run.stdout.split())
+
+
+def test_the_quick_prioritized_benchmark_times_every_installed_contender_in_every_case(tmp_path):
+    path = tmp_path / "prioritized.json"
+    run = subprocess.run(
+        [
+            sys.executable,
+            ROOT / "benchmarks" / "prioritized.py",
+            *SMALL_PRIORITIZED,
+            "--json",
+            path,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr
+    report = json.loads(path.read_text())
+
+    assert report["settings"] == {"rounds": 2, "rows": 5000, "quick": True}
+    assert list(report["contenders"]) == ["cpreplay", "cpprb", "rlox", "torchrl"]
+    installed = {
+        name for name, one in report["contenders"].items() if one["version"] != NOT_INSTALLED
+    }
+    assert "cpreplay" in installed
+    for name in report["contenders"].keys() - installed:
+        assert f"{name} is not installed and is left out" in run.stdout
+    assert [one["case"] for one in report["results"]] == prioritized.CASES
+    for result in report["results"]:
+        assert installed == result["microseconds"].keys()
+        for timing in result["microseconds"].values():
+            assert 0 < timing["lower_quartile"] <= timing["median"] <= timing["upper_quartile"]
+        assert ("best_peer" in result) == bool(installed - {"cpreplay"})
+        assert result["case"] in run.stdout
+    assert "are not for comparison" in " ".join(run.stdout.split())
+
+
+def test_a_prioritized_step_updates_the_rows_that_it_has_just_drawn(monkeypatch):
+    log = []
+
+    def watch(name):
+        real = getattr(cpreplay.StoreReplay, name)
+
+        def logged(self, *arguments, **options):
+            result = real(self, *arguments, **options)
+            log.append((name, arguments[0] if name == "update_priorities" else result))
+            return result
+
+        monkeypatch.setattr(cpreplay.StoreReplay, name, logged)
+
+    for name in ("add", "add_batch", "sample", "update_priorities"):
+        watch(name)
+    blocks = PrioritizedCpreplay().blocks(300)
+    assert sorted(blocks) == sorted(prioritized.CASES)
+    for case, names in {
+        "sample(64)": ["sample"],
+        "step(64, out=)": ["sample", "update_priorities"],
+        "add": ["add"],
+        "add_batch(64)": ["add_batch"],
+        "add + step(256)": ["add", "sample", "update_priorities"],
+    }.items():
+        log.clear()
+        blocks[case][0]()
+        assert [name for name, _ in log] == names
+    assert log[2][1] is log[1][1]
+    log.clear()
+    time_block(blocks["update(64)"])
+    assert [name for name, _ in log] == ["sample", "update_priorities"] * (len(log) // 2)
+    assert all(drawn[1] is updated[1] for drawn, updated in zip(log[::2], log[1::2], strict=True))
+
+
+def test_draws_that_do_not_follow_the_priorities_or_are_of_other_rows_are_refused(monkeypatch):
+    rows = 20_000
+
+    class Uniform(PrioritizedCpreplay):
+        def draw(self, batch_size, *, into_fixed=False):
+            return lambda: self._buffer.sample_range(batch_size, 0, rows)
+
+        def drawn(self, batch):
+            columns, indices, _ = super().drawn(batch)
+            return columns, indices, (0.03 * 2.0 ** (indices % 8) + 1e-6) ** (0.6 * -0.4)
+
+    class Unweighted(PrioritizedCpreplay):
+        def drawn(self, batch):
+            columns, indices, weights = super().drawn(batch)
+            return columns, indices, np.ones_like(weights)
+
+    class Shifted(PrioritizedCpreplay):
+        def drawn(self, batch):
+            columns, indices, weights = super().drawn(batch)
+            return columns, (indices + 8) % rows, weights
+
+    class Outside(PrioritizedCpreplay):
+        def drawn(self, batch):
+            columns, indices, weights = super().drawn(batch)
+            return columns, indices + 2 * rows, weights
+
+    for adapter, complaint in (
+        (PrioritizedCpreplay, None),
+        (Uniform, "does not draw by priority"),
+        (Unweighted, "gave weights of other priorities"),
+        (Shifted, "gave a row that was never added"),
+        (Outside, "gave rows outside the ring"),
+    ):
+        contender = adapter()
+        contender.fill(rows)
+        refused = pytest.raises(RuntimeError, match=f"cpreplay {complaint}")
+        with refused if complaint else nullcontext():
+            check_draws(contender, rows)
+
+
+def test_a_following_block_times_only_what_follows_and_hands_it_what_came_before():
+    given = []
+
+    def slow():
+        time.sleep(0.01)
+        return len(given)
+
+    taken = time_block(Following(slow, given.append, 5))
+    assert given == [0, 1, 2, 3, 4, 5]  # the first is the one that is not timed
+    assert 0 < taken < 5000
 
 
 def test_a_missing_peer_has_a_column_that_says_so(monkeypatch, capsys):
@@ -97,6 +222,8 @@ def test_the_cores_are_those_that_this_process_may_use(monkeypatch):
 def test_a_case_that_does_not_exist_is_refused():
     with pytest.raises(SystemExit, match="no case is like nonsense"):
         uniform.main([*SMALL, "--only", "nonsense"])
+    with pytest.raises(SystemExit, match="no case is like nonsense"):
+        prioritized.main([*SMALL_PRIORITIZED, "--only", "nonsense"])
 
 
 def test_a_chart_is_drawn_where_matplotlib_is(tmp_path):

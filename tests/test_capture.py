@@ -8,6 +8,7 @@ import pytest
 
 import cpreplay
 from cpreplay.device_ops import DeviceOps
+from cpreplay.kernel_structs import WEIGHTS, struct
 from tests.conftest import Backend
 from tests.cuda_emulator.fakecupy._simulation import sim
 from tests.refusals import refused
@@ -64,9 +65,9 @@ def bake_the_size(ops: DeviceOps, batch: cpreplay.Batch) -> None:
     size = min(int(ops.known_total), ops._capacity)
     ops._launch(
         "draw_range", (1,), ops._control, np.int64(0), np.int64(size), np.int64(len(batch)),
-        batch.indices,
+        batch.indices, None,
     )  # fmt: skip
-    ops._gather(batch, by_policy=True)
+    ops._gather(batch, struct(WEIGHTS))
 
 
 def test_a_host_scalar_in_a_captured_draw_would_be_noticed(

@@ -99,7 +99,10 @@ def test_the_compiled_struct_has_the_offsets_of_the_record(cuda: ctypes.CDLL) ->
 def test_a_new_block_is_that_of_an_empty_buffer_with_uniform_draws() -> None:
     control = new_control(1000, 2**64 - 1)
     assert (control.shape, control.dtype) == ((1,), CONTROL)
-    set_fields = {"capacity": 1000, "key": 2**64 - 1, "eta": 1.0, "eta_power": 1.0}
+    set_fields = {
+        "capacity": 1000, "key": 2**64 - 1, "eta": 1.0, "eta_power": 1.0,
+        "alpha": 0.6, "beta": 0.4, "epsilon": 1e-6, "max_priority": 1.0,
+    }  # fmt: skip
     for name in CONTROL.names or ():
         assert control[name][0].item() == set_fields.get(name, 0), name
 

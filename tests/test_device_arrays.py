@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import cpreplay
-from cpreplay import device_ops, kernel_structs, kernels
+from cpreplay import cuda_device, kernel_structs, kernels
 from cpreplay.schema import MAX_COLUMNS
 from tests.conftest import Backend
 from tests.cuda_emulator.fakecupy._simulation import sim
@@ -314,34 +314,41 @@ def test_any_launch_shape_gives_the_same_answer(
         return [device.numpy(array).tobytes() for array in arrays] + numbers
 
     usual = run()
-    launch = device_ops.DeviceOps._launch
+    launch = cuda_device.Kernels.launch
 
-    def launch_otherwise(ops: Any, name: str, grid: Any, *args: Any, **options: Any) -> None:
+    def launch_otherwise(own: Any, name: str, grid: Any, *args: Any, **options: Any) -> None:
         one_block = name == "move_cursor"
         grid = (1,) if one_block else blocks if name == "store_rows" else blocks[:1]
-        launch(ops, name, grid, *args, threads=threads)
+        launch(own, name, grid, *args, threads=threads)
 
-    monkeypatch.setattr(device_ops.DeviceOps, "_launch", launch_otherwise)
+    monkeypatch.setattr(cuda_device.Kernels, "launch", launch_otherwise)
     assert run() == usual
 
 
 def test_the_structs_of_the_kernels_are_those_that_python_fills(tmp_path: Path) -> None:
-    shim = "#define __device__\n#define __forceinline__ inline\n#define __global__ static\n"
-    text = kernels.source("rows.cu")
-    structs = text[: text.index("// Widest word")]
-    structs = structs[structs.rindex("#define MAX_COLUMNS") :]
+    texts = "".join(kernels.source(name) for name in ("rows.cu", "sumtree.cu"))
+    structs = "\n".join(
+        dict.fromkeys(re.findall(r"^#define MAX_.*$|^struct \w+ \{.*?^\};", texts, re.M | re.S))
+    )
+    types = {"u8": "unsigned char", "i32": "int", "u32": "unsigned", "i64": "long long"}
+    typedefs = "".join(f"typedef {cpp} {name};\n" for name, cpp in types.items())
     fields = {
         "column_t": kernel_structs.COLUMN,
         "columns_t": kernel_structs.COLUMNS,
         "batch_t": kernel_structs.BATCH,
+        "weights_t": kernel_structs.WEIGHTS,
+        "draw_t": kernel_structs.DRAW,
+        "update_t": kernel_structs.UPDATE,
+        "tree_t": kernel_structs.TREE,
     }
     offsets = [
         f"offsetof({struct}, {field})" for struct, dtype in fields.items() for field in dtype.names
     ]
     numbers = [*offsets, *(f"sizeof({struct})" for struct in fields), "MAX_COLUMNS", "MAX_TILE"]
+    numbers += ["MAX_SUMS", "MAX_FEW"]
     program = tmp_path / "offsets.cpp"
     program.write_text(
-        f"{shim}#include <cstddef>\ntypedef unsigned char u8; typedef long long i64;\n{structs}\n"
+        f"#include <cstddef>\n{typedefs}typedef unsigned long long u64;\n{structs}\n"
         f'extern "C" long long numbers[] = {{{", ".join(f"(long long){n}" for n in numbers)}}};\n'
     )
     library = tmp_path / "offsets.so"
@@ -349,9 +356,10 @@ def test_the_structs_of_the_kernels_are_those_that_python_fills(tmp_path: Path) 
     found = list((ctypes.c_longlong * len(numbers)).in_dll(ctypes.CDLL(library), "numbers"))
     expected = [dtype.fields[field][1] for dtype in fields.values() for field in dtype.names]
     expected += [dtype.itemsize for dtype in fields.values()]
-    assert found == [*expected, MAX_COLUMNS, kernel_structs.MAX_TILE]
+    limits = [kernel_structs.MAX_TILE, kernel_structs.MAX_SUMS, kernel_structs.MAX_FEW]
+    assert found == [*expected, MAX_COLUMNS, *limits]
     assert sum(dtype.itemsize for dtype in fields.values()) < 4096  # what a launch can carry
-    assert re.search(r"columns_t columns, batch_t batch", text)
+    assert re.search(r"columns_t columns, batch_t batch", texts)
 
 
 def test_uploaded_columns_are_aligned_whatever_lies_before_them(device: Backend) -> None:

@@ -96,7 +96,7 @@ def draw_without_rows(
         control["draws"] = draw_number
         device_control = backend.array(control.view(np.uint8))
         lanes = (np.int64(lo), np.int64(hi), np.int64(batch))
-        ops._launch("draw_range", (2,), device_control, *lanes, out.indices, threads=3)
+        ops._launch("draw_range", (2,), device_control, *lanes, out.indices, None, threads=3)
     else:
         words = philox_words(key, draw_number, batch)
         ops._rows_of_span(words, hi - lo, out._memory.rows)

@@ -224,7 +224,7 @@ def scenario_files() -> list[str]:
 
 
 def test_every_policy_is_pinned_for_both_generators() -> None:
-    policies = ("demo", "ere", "range", "uniform")
+    policies = ("demo", "ere", "per", "range", "uniform")
     assert scenario_files() == [f"{p}_{rng}" for p in policies for rng in ("pcg64", "philox")]
 
 

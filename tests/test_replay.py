@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cpreplay
-from cpreplay import device_ops
+from cpreplay import cuda_device, device_ops
 from cpreplay.control import CONTROL
 from tests.conftest import Backend
 from tests.cuda_emulator.fakecupy._simulation import sim
@@ -614,15 +614,16 @@ def test_a_grid_smaller_than_its_work_does_all_of_it(
     device: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Grids have an upper limit; what is beyond it, each block does after its first share.
-    monkeypatch.setattr(device_ops, "_MAX_BLOCKS", 2)
-    launch = device_ops.DeviceOps._launch
+    monkeypatch.setattr(cuda_device, "MAX_BLOCKS", 2)
+    monkeypatch.setattr(device_ops, "MAX_BLOCKS", 2)
+    launch = cuda_device.Kernels.launch
     grids = []
 
-    def recorded(ops: Any, name: str, grid: tuple[int, ...], *args: Any, **options: Any) -> None:
+    def recorded(own: Any, name: str, grid: tuple[int, ...], *args: Any, **options: Any) -> None:
         grids.append(grid[0])
-        launch(ops, name, grid, *args, **options)
+        launch(own, name, grid, *args, **options)
 
-    monkeypatch.setattr(device_ops.DeviceOps, "_launch", recorded)
+    monkeypatch.setattr(cuda_device.Kernels, "launch", recorded)
     buffer, whole = (device.buffer((3,), (2,), 500, seed=4) for _ in range(2))
     rows = numbered_rows(0, 700)
     kept = np.arange(700) % 5 > 0
