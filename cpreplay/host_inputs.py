@@ -42,12 +42,11 @@ def update_inputs(
     rows: Any, tokens: Any, td_errors: Any
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64] | None, NDArray[np.float64]]:
     """What a priority update is given: rows, draw tokens or None, TD errors; one a lane."""
-    rows = host_array(rows, INDICES, ANY_ROWS)
+    rows = _ROWS.batch(rows, ANY_ROWS)
     lanes = len(rows)
     if tokens is not None:
-        pairs = np.ascontiguousarray(host_array(tokens, TOKENS, lanes))
-        tokens = pairs.view(np.uint64).reshape(lanes)
-    return rows, tokens, host_array(td_errors, TD_ERRORS, lanes)
+        tokens = _TOKENS.batch(tokens, lanes).view(np.uint64).reshape(lanes)
+    return rows, tokens, _TD_ERRORS.batch(td_errors, lanes)
 
 
 class _ColumnInput:
@@ -101,3 +100,7 @@ def _number_bounds(dtype: np.dtype[Any]) -> dict[type, tuple[Any, Any]]:
         bounds |= {float: (-largest, largest), np.float64: (-largest, largest)}
         bounds[dtype.type] = (-np.inf, np.inf)
     return bounds
+
+
+# What `update_inputs` is given.
+_ROWS, _TOKENS, _TD_ERRORS = map(_ColumnInput, (INDICES, TOKENS, TD_ERRORS))

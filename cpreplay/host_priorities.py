@@ -40,6 +40,8 @@ class HostPriorities:
         self._control = control
         self._total = control["total"]
         self._max_priority = control["max_priority"]
+        self._alpha = control["alpha"]
+        self._epsilon = control["epsilon"]
         self._run = int(control["run"][0])
         self._capacity = capacity
         self._tree = HostSumTree(capacity)
@@ -82,15 +84,16 @@ class HostPriorities:
     ) -> None:
         self._settle()
         self._check_rows(rows)
-        priorities, leaves = self._leaves_of(td_errors)
+        priorities, leaves, largest = self._leaves_of(td_errors)
         if tokens is not None:
             kept = self._not_stale(rows, tokens)
             if kept is not None:
                 rows, priorities, leaves = rows[kept], priorities[kept], leaves[kept]
         if not len(rows):
             return
-        if priorities.max() > self._max_priority.item():
-            written = dict(zip(rows.tolist(), priorities.tolist(), strict=True))  # the last lanes
+        if largest > self._max_priority.item():
+            # Of a row that is there twice, a dict keeps the last.
+            written = dict(zip(rows.tolist(), priorities.tolist(), strict=True))
             self._max_priority[0] = max(self._max_priority.item(), *written.values())
         self._tree.update(rows, leaves)
 
@@ -120,7 +123,8 @@ class HostPriorities:
 
     def _check_rows(self, rows: NDArray[np.int64]) -> None:
         size = ring_size(self._total.item(), self._capacity)
-        if len(rows) and rows.view(np.uint64).max() >= size:  # a negative one is larger than all
+        # As unsigned numbers, where a negative one is larger than all.
+        if len(rows) and np.maximum.reduce(rows.view(np.uint64)).item() >= size:
             wrong = rows[(rows < 0) | (rows >= size)]
             raise SampleRangeError(
                 f"update_priorities: row {wrong[0]} is not in the buffer, which holds "
@@ -129,16 +133,17 @@ class HostPriorities:
 
     def _leaves_of(
         self, td_errors: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
-        """|TD error| + epsilon, and the leaves of that."""
+    ) -> tuple[NDArray[np.float64], NDArray[np.float32], float]:
+        """|TD error| + epsilon of each lane, the leaves of that, and the largest of the first."""
         priorities = np.abs(td_errors)
-        priorities += self._control["epsilon"].item()
-        if len(priorities) and not priorities.max() < np.inf:  # NaN is not smaller either
+        priorities += self._epsilon
+        largest = float(np.maximum.reduce(priorities, initial=0.0))
+        if not largest < np.inf:  # NaN is not smaller either
             raise _bad_error(td_errors, np.isfinite(td_errors), "is not finite")
-        leaves = leaves_of(priorities, self._control["alpha"].item())
-        if len(leaves) and leaves.max() >= OVERFLOW:
+        leaves = leaves_of(priorities, self._alpha.item())
+        if largest >= OVERFLOW and leaves.max() >= OVERFLOW:
             raise _bad_error(td_errors, leaves < OVERFLOW, "is too large for a float32 leaf")
-        return priorities, leaves.astype(np.float32)
+        return priorities, leaves.astype(np.float32), largest
 
     def _not_stale(
         self, rows: NDArray[np.int64], tokens: NDArray[np.uint64]
@@ -146,7 +151,7 @@ class HostPriorities:
         """Which lanes still mean the row that they drew; None where all do. Counts the others."""
         total = self._total.item()
         ages = ages_of(tokens, total, self._run)
-        oldest = int(ages.max(initial=0))
+        oldest = np.maximum.reduce(ages, initial=0).item()
         if oldest == 0:
             return None
         if oldest > total:
