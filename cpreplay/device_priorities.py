@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from cpreplay.cuda_device import Card, Kernels, blocks_for
+from cpreplay.cuda_device import THREADS, Card, Kernels, blocks_for
 from cpreplay.device_inputs import DeviceInputs
 from cpreplay.kernel_structs import DRAW, MAX_FEW, TREE, UPDATE, WEIGHTS, struct
 from cpreplay.tree_levels import nodes_per_level, padded, tree_nbytes
 
-# Blocks of a draw: each lane of the gather looks at the largest weight of every block.
-_MAX_DRAW_BLOCKS = 256
+# Tiles of a draw, a block each: every lane of the gather looks at the largest weight of every tile.
+_MAX_TILES = 256
 
 _WARP = 32
 
@@ -60,7 +60,7 @@ class DevicePriorities:
 
     def draw(self, draw: "DrawMemory", lanes: int) -> None:
         """Fill indices, tokens and raw weights of a batch, in proportion to the leaves."""
-        grid = (draw.blocks,)
+        grid = (draw.tiles,)
         self._kernels.launch(
             "draw_by_priority", grid, self._control, self._tree, np.int64(lanes), draw.draw
         )
@@ -106,16 +106,17 @@ class DrawMemory:
 
     def __init__(self, cupy: Any, indices: Any, weights: Any, tokens: Any) -> None:
         lanes = len(indices)
-        self.blocks = min(blocks_for(lanes)[0], _MAX_DRAW_BLOCKS)
+        tile = max(THREADS, -(-lanes // _MAX_TILES))
+        self.tiles = -(-lanes // tile)
         self._raw = cupy.empty(lanes, np.float64)
-        self._largest = cupy.empty(self.blocks, np.float64)
+        self._largest = cupy.empty(self.tiles, np.float64)
         self.tokens = tokens
         self.draw = struct(
-            DRAW, indices=indices, tokens=tokens, raw=self._raw, largest=self._largest
+            DRAW, indices=indices, tokens=tokens, raw=self._raw, largest=self._largest, tile=tile
         )
         #: For the gather of a draw by priority, and of a uniform one.
         self.weights = struct(
-            WEIGHTS, raw=self._raw, largest=self._largest, blocks=self.blocks, weights=weights
+            WEIGHTS, raw=self._raw, largest=self._largest, tiles=self.tiles, weights=weights
         )
         self.ones = struct(WEIGHTS, weights=weights)
 

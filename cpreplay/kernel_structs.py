@@ -19,8 +19,10 @@ COLUMN = np.dtype(
 )
 COLUMNS = np.dtype([("count", "<i8"), ("at", COLUMN, MAX_COLUMNS)])
 BATCH = np.dtype([("at", "<u8", MAX_COLUMNS)])
-WEIGHTS = np.dtype([("raw", "<u8"), ("largest", "<u8"), ("blocks", "<i8"), ("weights", "<u8")])
-DRAW = np.dtype([("indices", "<u8"), ("tokens", "<u8"), ("raw", "<u8"), ("largest", "<u8")])
+WEIGHTS = np.dtype([("raw", "<u8"), ("largest", "<u8"), ("tiles", "<i8"), ("weights", "<u8")])
+DRAW = np.dtype(
+    [("indices", "<u8"), ("tokens", "<u8"), ("raw", "<u8"), ("largest", "<u8"), ("tile", "<i8")]
+)
 UPDATE = np.dtype(
     [
         ("lanes", "<i8"),

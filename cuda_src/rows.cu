@@ -44,8 +44,8 @@ struct batch_t {
 // The weights of a batch; all null without priorities.
 struct weights_t {
     const double* raw;
-    const double* largest;  // the largest raw weight of each block of the draw
-    i64 blocks;
+    const double* largest;  // the largest raw weight of each tile of lanes
+    i64 tiles;
     float* weights;
 };
 
@@ -193,7 +193,7 @@ extern "C" __global__ void move_cursor(control_t* control, i64 n, const u8* mask
 __device__ __forceinline__ void finish_weights(const weights_t& w, i64 n) {
     for (i64 lane = grid_start(); lane < n; lane += grid_step()) {
         double largest = 0.0;
-        for (i64 i = 0; w.raw && i < w.blocks; ++i)
+        for (i64 i = 0; w.raw && i < w.tiles; ++i)
             if (w.largest[i] > largest) largest = w.largest[i];
         w.weights[lane] = w.raw ? normalized(w.raw[lane], largest) : 1.0f;
     }

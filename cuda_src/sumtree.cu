@@ -2,7 +2,7 @@
 //
 // Layout     tree_t (sumtree.cuh), control_t, update_t (priorities.cuh). A draw writes, for each lane,
 //            indices i64, tokens u64 and raw f64, its weight before it is normalised; and for each
-//            block its largest raw weight. gather_rows finishes the weights.
+//            tile of lanes its largest raw weight. gather_rows finishes the weights.
 // Invariant  leaves of rows [0, size) are at least SMALLEST_MASS, the others 0; winners are 0 between
 //            updates; no ticket is above *updates
 // Host twin  HostPriorities, HostSumTree
@@ -21,30 +21,40 @@ struct draw_t {
     i64* indices;
     u64* tokens;
     double* raw;
-    double* largest;  // one a block
+    double* largest;  // one a tile
+    i64 tile;         // lanes
 };
 
-// draw_by_priority: lane i draws in the i-th of `lanes` equal slices of the total. A thread a lane,
-// since lanes are independent but for the largest weight.
+// Draws one lane, and gives its raw weight.
+__device__ __forceinline__ double draw_lane(const control_t* control, const tree_t& tree,
+                                            i64 lanes, i64 lane, const draw_t& draw) {
+    const double total = tree_total(tree);
+    const u64 word = philox_word(control->key, control->draws, lane, PURPOSE_TARGETS);
+    const double target = ((double)lane + real_of(word)) * (total / (double)lanes);
+    const i64 row = find_row(tree, target);
+    const double weight = weight_of(control, tree.leaves[row], total);
+    draw.indices[lane] = row;
+    draw.tokens[lane] = draw_token(control);
+    draw.raw[lane] = weight;
+    return weight;
+}
+
+// draw_by_priority: lane i draws in the i-th of `lanes` equal slices of the total. A block a tile, a
+// thread a lane, since lanes are independent but for the largest weight.
 extern "C" __global__ void draw_by_priority(const control_t* control, tree_t tree, i64 lanes,
                                             draw_t draw) {
     __shared__ u64 largest;  // as bits: positive numbers are ordered like their bits
-    if (threadIdx.x == 0) largest = 0;
-    __syncthreads();
-    const double total = tree_total(tree), slice = total / (double)lanes;
-    double mine = 0.0;
-    for (i64 lane = grid_start(); lane < lanes; lane += grid_step()) {
-        const u64 word = philox_word(control->key, control->draws, lane, PURPOSE_TARGETS);
-        const i64 row = find_row(tree, ((double)lane + real_of(word)) * slice);
-        const double weight = weight_of(control, tree.leaves[row], total);
-        draw.indices[lane] = row;
-        draw.tokens[lane] = draw_token(control);
-        draw.raw[lane] = weight;
-        if (weight > mine) mine = weight;
+    for (i64 first = blockIdx.x * draw.tile; first < lanes; first += gridDim.x * draw.tile) {
+        const i64 end = first + draw.tile < lanes ? first + draw.tile : lanes;
+        if (threadIdx.x == 0) largest = 0;
+        __syncthreads();
+        for (i64 lane = first + threadIdx.x; lane < end; lane += blockDim.x) {
+            const double weight = draw_lane(control, tree, lanes, lane, draw);
+            atomicMax(&largest, (u64)__double_as_longlong(weight));
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) draw.largest[first / draw.tile] = __longlong_as_double((i64)largest);
     }
-    atomicMax(&largest, (u64)__double_as_longlong(mine));
-    __syncthreads();
-    if (threadIdx.x == 0) draw.largest[blockIdx.x] = __longlong_as_double((i64)largest);
 }
 
 // Recomputes one level above the leaves of the rows [first, first + count), which may wrap.
