@@ -6,6 +6,10 @@ out below: nothing is imported to learn with but the replay memory. A run takes 
 
     pip install "cpreplay[demo]"
     python examples/dqn_cartpole.py --seed 0 --plot learning_curve.png
+    python examples/dqn_cartpole.py --seed 0 --buffer prioritized
+
+With `--buffer prioritized` transitions are drawn by their TD errors (Schaul et al. 2016): the loss
+of each is multiplied by its importance weight, and its new error is given back to the memory.
 
 The last line printed is the mean return of greedy episodes with the final weights; CartPole-v1
 stops an episode after 500 steps, so 500 is the best there is. The same seed gives the same
@@ -55,8 +59,15 @@ TARGET_RATE = 0.02  # how far each update moves the target networks towards the 
 EPSILON_START, EPSILON_END, EXPLORATION = 1.0, 0.05, 0.3  # falls during this part of the run
 EVALUATION_SEED = 1_000_000
 
+# Of prioritized draws alone: 0 would draw uniformly, 1 in proportion to the error; and where the
+# correction of the bias that such draws bring starts, on its way to 1 at the end of the run.
+ALPHA, BETA_START = 0.6, 0.4
+
 # What `--buffer` offers. Each is made and used alike: another memory is another name here.
-BUFFERS = {"uniform": cpreplay.StoreUniformSampleCpuStep}
+BUFFERS = {
+    "prioritized": cpreplay.StorePerSampleCpuStep,
+    "uniform": cpreplay.StoreUniformSampleCpuStep,
+}
 
 Floats = NDArray[np.float32]
 
@@ -88,19 +99,29 @@ class TwinNetwork:
         """The best action for one observation (4,), by the sum of both opinions."""
         return int(self(obs[None]).sum(axis=0).argmax())
 
-    def gradient(self, obs: Floats, action: NDArray[np.int64], target: Floats) -> Floats:
-        """Gradient of the mean Huber loss of Q(obs, action) to `target`, flat like `weights`."""
+    def gradient(
+        self,
+        obs: Floats,
+        action: NDArray[np.int64],
+        target: Floats,
+        importance: Floats | float = 1.0,
+    ) -> tuple[Floats, Floats]:
+        """Of the mean Huber loss of Q(obs, action) to `target`, and the TD errors (2, B) in it.
+
+        The gradient is flat like `weights`. `importance` (B,) multiplies the lanes' losses.
+        """
         x, h1, h2, q = self._forward(obs)
         lanes = np.arange(len(obs))
+        error = q[:, lanes, action] - target
         d3 = np.zeros_like(q)
-        d3[:, lanes, action] = np.clip(q[:, lanes, action] - target, -1.0, 1.0) / len(obs)
+        d3[:, lanes, action] = importance * np.clip(error, -1.0, 1.0) / len(obs)
         d2 = (d3 @ self.layers[2][0].swapaxes(1, 2)) * (h2 > 0.0)
         d1 = (d2 @ self.layers[1][0].swapaxes(1, 2)) * (h1 > 0.0)
         parts = []
         for h, d in ((x, d1), (h1, d2), (h2, d3)):
             layer = np.concatenate([h.swapaxes(1, 2) @ d, d.sum(axis=1, keepdims=True)], axis=1)
             parts.append(layer.ravel())
-        return np.concatenate(parts)
+        return np.concatenate(parts), error
 
     def _forward(self, obs: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         (w1, b1), (w2, b2), (w3, b3) = self.layers
@@ -129,9 +150,10 @@ class Adam:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run leaves: the network with its final weights, and the episodes it played."""
+    """What a run leaves: network and memory as they are at its end, and the episodes it played."""
 
     network: TwinNetwork
+    memory: cpreplay.ReplaySampleStep
     returns: list[float]  # of each finished episode
     ended_at: list[int]  # and after how many environment steps it was finished
 
@@ -156,9 +178,12 @@ def train(
     exploration = np.random.default_rng(exploration_seed)
 
     memory = BUFFERS[buffer](OBS_WIDTH, (), BATCH, CAPACITY, action_dtype="int64", seed=memory_seed)
+    prioritized = memory.buffer.prioritized
+    if prioritized:
+        memory.configure_per(alpha=ALPHA, beta=BETA_START)
     memory.setup(learning_starts=LEARNING_STARTS)
 
-    result = Result(online, [], [])
+    result = Result(online, memory, [], [])
     env = gymnasium.make(ENVIRONMENT)
     obs, _ = env.reset(seed=env_seed)
     episode_return = 0.0
@@ -186,6 +211,8 @@ def train(
 
         if step % UPDATE_EVERY:
             continue
+        if prioritized:
+            memory.set_beta(BETA_START + (1.0 - BETA_START) * progress)
         batch = memory.step(step)
         if batch is None:  # too early to learn
             continue
@@ -195,7 +222,10 @@ def train(
         # values exceed all that can be earned. The smaller of two opinions prevents it.
         value = target(batch.next_obs).min(axis=0).max(axis=1)
         goal = REWARD_SCALE * batch.reward + np.float32(GAMMA) * ~batch.terminated * value
-        gradient = online.gradient(batch.obs, batch.action, goal)
+        importance = batch.weights if prioritized else 1.0
+        gradient, error = online.gradient(batch.obs, batch.action, goal, importance)
+        if prioritized:
+            memory.update_priorities(np.abs(error).mean(axis=0))
         optimizer.step(gradient, LEARNING_RATE * (1.0 - progress))
         target.weights += np.float32(TARGET_RATE) * (online.weights - target.weights)
     env.close()

@@ -25,6 +25,10 @@ PCG64 = [
     for policy in ("uniform", "range", "ere", "demo")
     for scenario in golden.load(f"{policy}_pcg64")
 ]
+PER_PHILOX, PER_PCG64 = (
+    [pytest.param(scenario, id=scenario["name"]) for scenario in golden.load(name)]
+    for name in ("per_philox", "per_pcg64")
+)
 
 
 def play(buffer: Any, operations: list[dict[str, Any]], numpy: Any) -> None:
@@ -51,6 +55,69 @@ def play(buffer: Any, operations: list[dict[str, Any]], numpy: Any) -> None:
             buffer.pin_demo_prefix(arguments["n"], batch_size=arguments["batch_size"])
 
 
+class Priorities:
+    """Does a prioritized scenario's operations and compares all that is said of them.
+
+    With ``look``, after each operation also what only ``stats`` tells. Without it every call finds
+    the tree as the call before left it, which `stats` would bring up to date.
+    """
+
+    def __init__(self, buffer: Any, numpy: Any, *, look: bool) -> None:
+        self.buffer = buffer
+        self.numpy = numpy
+        self.look = look
+        self.added = 0
+        self.batch: Any = None
+
+    def play(self, operations: list[dict[str, Any]]) -> None:
+        to_be_seen: dict[str, Any] = {}
+        for operation in operations:
+            operation = dict(operation)
+            getattr(self, operation.pop("do"))(operation)
+            # What no later operation changes unless it says so.
+            named = ("priority_total", "max_priority", "stale_updates")
+            to_be_seen |= {name: operation[name] for name in named if name in operation}
+            if self.look:
+                self.compare_stats(to_be_seen)
+        self.compare_stats(to_be_seen)
+
+    def compare_stats(self, expected: dict[str, Any]) -> None:
+        stats = self.buffer.stats()
+        assert {name: stats[name] for name in expected} == expected
+        assert stats["invalid_priorities"] == 0
+
+    def add(self, given: dict[str, Any]) -> None:
+        numbers = np.arange(self.added, self.added + given["n"], dtype=np.float32)
+        self.buffer.add_batch(numbers, numbers, numbers, numbers, numbers < 0)
+        self.added += given["n"]
+        assert (len(self.buffer), self.buffer.head) == (given["size"], given["head"])
+
+    def sample(self, given: dict[str, Any]) -> None:
+        self.compare_draw(self.buffer.sample(given["batch"]), given)
+
+    def sample_range(self, given: dict[str, Any]) -> None:
+        self.compare_draw(
+            self.buffer.sample_range(given["batch"], given["lo"], given["hi"]), given
+        )
+
+    def compare_draw(self, batch: Any, given: dict[str, Any]) -> None:
+        assert self.numpy(batch.indices).tolist() == given["rows"]
+        assert self.numpy(batch.weights).tolist() == given["weights"]  # floats: bit for bit
+        self.batch = batch
+
+    def update_batch(self, given: dict[str, Any]) -> None:
+        self.buffer.update_priorities(self.batch, np.array(given["td_errors"]))
+
+    def update_indices(self, given: dict[str, Any]) -> None:
+        self.buffer.update_priorities(given["indices"], given["td_errors"])
+
+    def configure_per(self, given: dict[str, Any]) -> None:
+        self.buffer.configure_per(**given)
+
+    def set_beta(self, given: dict[str, Any]) -> None:
+        self.buffer.set_beta(**given)
+
+
 def start_at_draw(buffer: Any, backend: Backend, draw: int) -> None:
     """Make ``draw`` the number of the next draw, which no public call can do yet."""
     control = buffer._ops._control
@@ -74,6 +141,28 @@ def test_philox_draws_are_the_golden_rows(scenario: dict[str, Any], backend: Bac
 def test_a_host_buffer_draws_the_golden_rows_by_default(scenario: dict[str, Any]) -> None:
     buffer = cpreplay.StoreReplay((), (), scenario["capacity"], seed=scenario["seed"])
     play(buffer, scenario["operations"], np.asarray)
+
+
+@pytest.mark.parametrize("look", [True, False], ids=["looking", "not looking"])
+@pytest.mark.parametrize("scenario", PER_PHILOX)
+def test_philox_draws_by_priority_are_the_golden_rows_and_weights(
+    scenario: dict[str, Any], look: bool, backend: Backend
+) -> None:
+    buffer = backend.buffer((), (), scenario["capacity"], True, seed=scenario["seed"])
+    start_at_draw(buffer, backend, scenario["draws"])
+    Priorities(buffer, backend.numpy, look=look).play(scenario["operations"])
+    buffer.check()
+
+
+@pytest.mark.parametrize("look", [True, False], ids=["looking", "not looking"])
+@pytest.mark.parametrize("scenario", PER_PCG64)
+def test_a_host_buffer_draws_the_golden_rows_and_weights_by_default(
+    scenario: dict[str, Any], look: bool
+) -> None:
+    assert scenario["draws"] == 0
+    buffer = cpreplay.StoreReplay((), (), scenario["capacity"], True, seed=scenario["seed"])
+    Priorities(buffer, np.asarray, look=look).play(scenario["operations"])
+    buffer.check()
 
 
 def test_wide_windows_use_every_bit_of_a_word(backend: Backend) -> None:
