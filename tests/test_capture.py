@@ -115,7 +115,7 @@ def test_a_captured_masked_add_stores_what_the_mask_of_the_moment_says(device: B
 
 
 def test_a_captured_loop_of_add_and_sample_equals_the_direct_one(device: Backend) -> None:
-    captured, direct = (device.buffer((3,), (2,), 64, None, "uint8", seed=3) for _ in range(2))
+    captured, direct = (device.buffer((3,), (2,), 64, False, "uint8", seed=3) for _ in range(2))
     generator = np.random.default_rng(0)
 
     def frames() -> dict[str, np.ndarray]:

@@ -302,7 +302,7 @@ def test_any_launch_shape_gives_the_same_answer(
     blocks: tuple[int, ...], threads: int, device: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run() -> list[bytes]:
-        buffer = device.buffer((70,), (2,), 45, None, "uint8", seed=8)
+        buffer = device.buffer((70,), (2,), 45, False, "uint8", seed=8)
         codes = np.random.default_rng(0).random((50, 70)).astype(np.float32)
         rows = {**numbered_rows(0, 50, (70,)), "obs": codes, "next_obs": 1.5 * codes}
         mask = np.arange(50) % 7 != 0
@@ -328,7 +328,7 @@ def test_any_launch_shape_gives_the_same_answer(
 def test_the_structs_of_the_kernels_are_those_that_python_fills(tmp_path: Path) -> None:
     texts = "".join(kernels.source(name) for name in ("rows.cu", "sumtree.cu"))
     structs = "\n".join(
-        dict.fromkeys(re.findall(r"^#define MAX_.*$|^struct \w+ \{.*?^\};", texts, re.M | re.S))
+        dict.fromkeys(re.findall(r"^#define (?:MAX_|FAN_OUT )[^\n]*|^struct \w+ \{.*?^\};", texts, re.M | re.S))
     )
     types = {"u8": "unsigned char", "i32": "int", "u32": "unsigned", "i64": "long long"}
     typedefs = "".join(f"typedef {cpp} {name};\n" for name, cpp in types.items())
