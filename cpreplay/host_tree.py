@@ -76,10 +76,8 @@ class HostSumTree:
         nodes = rows
         for children, level in zip(self._children, self.levels[1:], strict=True):
             nodes = np.right_shift(nodes, _FOUR)
-            if len(children) <= len(nodes):
-                level[: len(children)] = node_sums(
-                    children
-                )  # all of them cost less than some twice
+            if len(children) <= len(nodes):  # all of them cost less than some of them twice
+                level[: len(children)] = node_sums(children)
             else:
                 level[nodes] = node_sums(children.take(nodes, 0))
 

@@ -144,7 +144,7 @@ def test_the_gradient_of_the_network_is_that_of_finite_differences(dqn: ModuleTy
     lanes = np.arange(16)
     # Half of the errors are inside Huber's quadratic part and half are beyond it.
     target = network(obs)[0, lanes, action] + np.where(lanes % 2, 0.4, 3.0)
-    gradient, error = network.gradient(obs, action, target)
+    gradient, _ = network.gradient(obs, action, target)
 
     def loss() -> float:
         error = np.abs(network(obs)[:, lanes, action].astype(float) - target)
