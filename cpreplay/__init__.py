@@ -1,12 +1,21 @@
 """Replay memory for off-policy reinforcement learning, on NumPy and CUDA."""
 
 from cpreplay.batch import Batch
+from cpreplay.demos import (
+    DemoFilter,
+    DemoLoadReport,
+    DemoSet,
+    load_demos_into_replay,
+    read_demo_file,
+    write_demo_file,
+)
 from cpreplay.errors import (
     CaptureError,
     ColumnNameError,
     ColumnValueError,
     ConfigurationError,
     CopyError,
+    DemoFileError,
     DeviceUnavailableError,
     DTypeError,
     EmptyBufferError,
@@ -17,6 +26,9 @@ from cpreplay.errors import (
     SampleRangeError,
     ShapeError,
 )
+from cpreplay.nstep import GPUNStepBuffer, NStepBuffer
+from cpreplay.nstep_steps import NStepSampleStep
+from cpreplay.nstep_transitions import NStepTransitions
 from cpreplay.replay import StoreReplay, StoreReplayGpu
 from cpreplay.schema import Column
 from cpreplay.steps import (
@@ -38,10 +50,18 @@ __all__ = [
     "ConfigurationError",
     "CopyError",
     "DTypeError",
+    "DemoFileError",
+    "DemoFilter",
+    "DemoLoadReport",
+    "DemoSet",
     "DeviceUnavailableError",
     "EmptyBufferError",
+    "GPUNStepBuffer",
     "InvariantError",
     "MemoryLimitError",
+    "NStepBuffer",
+    "NStepSampleStep",
+    "NStepTransitions",
     "OrderError",
     "ReplayError",
     "ReplaySampleStep",
@@ -54,4 +74,7 @@ __all__ = [
     "StoreUniformSampleCpuStep",
     "StoreUniformSampleGpuStep",
     "__version__",
+    "load_demos_into_replay",
+    "read_demo_file",
+    "write_demo_file",
 ]

@@ -53,6 +53,10 @@ class MemoryLimitError(ReplayError, MemoryError):
     """The buffer is larger than the memory it would lie in."""
 
 
+class DemoFileError(ReplayError, ValueError):
+    """A file of demonstrations that is damaged, foreign, or does not fit; the message says how."""
+
+
 class DeviceUnavailableError(ReplayError, ImportError, RuntimeError):
     """CuPy, what CuPy needs to compile, a driver, or a card is missing; the message says which."""
 

@@ -7,12 +7,13 @@ changed.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cpreplay.errors import ColumnValueError, DTypeError, ShapeError
+from cpreplay.errors import ColumnNameError, ColumnValueError, DTypeError, ShapeError
 from cpreplay.schema import Column, unstored_column
 
 #: For `host_array`: a first axis of any length.
@@ -62,6 +63,26 @@ def host_array(value: Any, column: Column, rows: int | None) -> NDArray[Any]:
         # Bytes other than 0 and 1, which a view of other memory may hold, are true as well.
         return np.asarray(np.not_equal(array.view(np.uint8), 0))
     return array
+
+
+def extra_values(names: Sequence[str], given: Mapping[str, Any]) -> list[Any]:
+    """The values of extra columns, in the columns' order.
+
+    Raises
+    ------
+    ColumnNameError
+        One is missing, or there is no column of that name.
+    """
+    for name in names:
+        if name not in given:
+            raise ColumnNameError(f"extra column {name!r} is missing: give {name}=... in this call")
+    for name in given:
+        if name not in names:
+            raise ColumnNameError(
+                f"{name!r} is no column here, where the extra columns are {list(names)}; declare "
+                "it with extra_columns when you make the buffer"
+            )
+    return [given[name] for name in names]
 
 
 def check_shape(shape: tuple[int, ...], column: Column, rows: int | None) -> None:

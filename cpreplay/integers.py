@@ -1,4 +1,4 @@
-"""What counts as a whole number in an argument."""
+"""What counts as a number in an argument."""
 
 from typing import Any
 
@@ -13,3 +13,8 @@ def is_count(value: Any) -> bool:
 def is_int(value: Any) -> bool:
     """Whether a value is an int (True is none)."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is an int or a float (True is none)."""
+    return is_int(value) or isinstance(value, float | np.floating)

@@ -49,6 +49,25 @@ AS_IT_IS, QUANTIZED, BOOLEAN = range(3)
 
 #: Rows of a batch that one block can store: ``MAX_TILE``.
 MAX_TILE = 32
+KEPT = np.dtype([("pending", "<u8"), ("step", "<u8"), ("out", "<u8"), ("bytes", "<i8")])
+NSTEP = np.dtype(
+    [
+        ("n", "<i8"),
+        ("n_envs", "<i8"),
+        ("gamma", "<f8"),
+        ("starts", "<u8"),
+        ("counts", "<u8"),
+        ("kept_columns", "<i8"),
+        ("kept", KEPT, MAX_COLUMNS),
+        *(
+            (name, "<i8" if name.endswith("bytes") else "<u8")
+            for name in (
+                "next_obs", "next_obs_out", "next_obs_bytes", "rewards", "reward", "discount",
+                "terminated", "truncated", "mask", "terminated_out", "truncated_out", "valid",
+            )
+        ),
+    ]
+)  # fmt: skip
 
 
 def struct(dtype: np.dtype[Any], **fields: Any) -> NDArray[Any]:
@@ -63,6 +82,8 @@ def struct(dtype: np.dtype[Any], **fields: Any) -> NDArray[Any]:
 
 
 def _number(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_number, value))
     if value is None:
         return 0
     return value.data.ptr if hasattr(value, "data") and hasattr(value.data, "ptr") else value

@@ -29,6 +29,7 @@ KERNELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "set_beta",
             "pin_demos",
         ),
+        "nstep.cu": ("append_steps", "forget_steps"),
         "rows.cu": ("store_rows", "move_cursor", "gather_rows"),
         "sumtree.cu": (
             "draw_by_priority",

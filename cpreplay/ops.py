@@ -5,10 +5,11 @@ that is not a hot array operation itself. "Queued" below means: on a device, put
 the current stream, without waiting; on the host, done when the call returns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from cpreplay.batch import Batch
+from cpreplay.nstep_transitions import NStepTransitions
 
 
 class RowOps(Protocol):
@@ -111,6 +112,33 @@ class PriorityOps(Protocol):
 
     def levels(self) -> Sequence[Any]:
         """The tree's levels from the leaves up, padded to whole nodes, in the back end's memory."""
+
+
+class NStepOps(Protocol):
+    """Pending steps of some environments, and the windows that a step completes."""
+
+    def ingest(
+        self, values: Sequence[Any], truncated: Any, mask: Any, single: bool
+    ) -> tuple[dict[str, Any], Any]:
+        """Check a step, one array per column; columns by name and mask, ready for `append`.
+
+        ``single`` values have no axis over environments. Raises without changing anything.
+        """
+
+    def append(self, step: dict[str, Any], mask: Any) -> NStepTransitions:
+        """Keep a step of each environment in the mask, and give what it completes. Queued."""
+
+    def reset(self, mask: Any) -> None:
+        """Forget the pending steps of environments in the mask; None for all. Queued."""
+
+    def counts(self) -> Any:
+        """Pending steps of each environment."""
+
+    def state(self) -> dict[str, Any]:
+        """Pending steps as host arrays, oldest first. Waits for the device."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take pending steps from such arrays, or raise and change nothing."""
 
 
 class Ops(RowOps, DrawOps, Protocol):

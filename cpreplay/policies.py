@@ -12,7 +12,7 @@ import numpy as np
 
 from cpreplay.control import ALPHA
 from cpreplay.errors import ConfigurationError, EmptyBufferError, OrderError, SampleRangeError
-from cpreplay.integers import is_count, is_int
+from cpreplay.integers import is_count, is_int, is_number
 
 
 @attrs.define
@@ -57,7 +57,7 @@ class Policy:
             )
         if not isinstance(enable, bool | np.bool_):
             raise ConfigurationError(f"configure_ere: enable={enable!r} has to be True or False")
-        if not (_is_number(eta) and 0.0 < eta <= 1.0):  # False for NaN
+        if not (is_number(eta) and 0.0 < eta <= 1.0):  # False for NaN
             raise ConfigurationError(f"configure_ere: eta={eta!r} has to be a number in (0, 1]")
         for name, value in (("c_min", c_min), ("k_max", k_max)):
             if not (is_count(value) and value < 2**63):
@@ -77,7 +77,7 @@ class Policy:
         self.check_prioritized("configure_per")
         _check_unit("configure_per", "alpha", alpha)
         _check_unit("configure_per", "beta", beta)
-        if not (_is_number(epsilon) and 0.0 <= epsilon < math.inf):
+        if not (is_number(epsilon) and 0.0 <= epsilon < math.inf):
             raise ConfigurationError(
                 f"configure_per: epsilon={epsilon!r} has to be a finite number >= 0"
             )
@@ -144,12 +144,8 @@ class Policy:
         self.ere = enable
 
 
-def _is_number(value: Any) -> bool:
-    return is_int(value) or isinstance(value, float | np.floating)
-
-
 def _check_unit(call: str, name: str, value: Any) -> None:
-    if not (_is_number(value) and 0.0 <= value <= 1.0):
+    if not (is_number(value) and 0.0 <= value <= 1.0):
         raise ConfigurationError(f"{call}: {name}={value!r} has to be a number in [0, 1]")
 
 

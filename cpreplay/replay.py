@@ -19,6 +19,7 @@ from cpreplay.device_ops import DeviceOps, device_row_nbytes
 from cpreplay.device_priorities import device_tree_nbytes
 from cpreplay.errors import ColumnNameError, ConfigurationError, CopyError, ShapeError
 from cpreplay.host_ops import HostOps, word_source
+from cpreplay.inputs import extra_values
 from cpreplay.integers import is_count
 from cpreplay.invariants import check_priorities, check_ring, parts
 from cpreplay.known_total import KnownTotal
@@ -337,7 +338,7 @@ class _Replay:
         Source: Ball et al. 2023 (RLPD), arXiv:2302.02948, section 4.1.
         """
         with self._lock:
-            n = self._policy.check_pin(n, batch_size, self._total.exact(), self._capacity)
+            n = self._check_pin(n, batch_size, self._total.exact())
             self._ops.pin_demos(n)
             self._policy.pin(n, None if batch_size is None else self._capacity - n)
 
@@ -597,6 +598,10 @@ class _Replay:
 
     # Parts of the calls
 
+    def _check_pin(self, n: Any, batch_size: int | None, total: int) -> int:
+        """A prefix as an int, where it could be pinned after ``total`` adds."""
+        return self._policy.check_pin(n, batch_size, total, self._capacity)
+
     @property
     def _priorities(self) -> PriorityOps:
         assert self._ops.priorities is not None, "asked for before check_prioritized"
@@ -627,23 +632,10 @@ class _Replay:
         extra: Mapping[str, Any],
     ) -> tuple[Any, ...]:
         """One value per column, in the columns' order."""
+        standard = (obs, action, reward, next_obs, terminated)
         if not extra and not self._extra_names:
-            return obs, action, reward, next_obs, terminated
-        missing = [name for name in self._extra_names if name not in extra]
-        unknown = [name for name in extra if name not in self._extra_names]
-        if missing:
-            raise ColumnNameError(
-                f"extra column {missing[0]!r} is missing: give {missing[0]}=... in this call"
-            )
-        if unknown:
-            raise ColumnNameError(
-                f"{unknown[0]!r} is no column of this buffer, whose extra columns are "
-                f"{list(self._extra_names)}; declare it with extra_columns when you make the buffer"
-            )
-        return (
-            obs, action, reward, next_obs, terminated,
-            *(extra[name] for name in self._extra_names),
-        )  # fmt: skip
+            return standard
+        return (*standard, *extra_values(self._extra_names, extra))
 
     def _target(self, batch_size: int, out: Batch | None) -> Batch:
         if out is None:

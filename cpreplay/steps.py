@@ -57,6 +57,11 @@ class ReplaySampleStep:
         """The buffer behind the block."""
         return self._buffer
 
+    @property
+    def batch_size(self) -> int:
+        """Transitions in a minibatch."""
+        return self._batch_size
+
     def configure_ere(
         self, enable: bool = True, eta: float = 0.996, c_min: int = 1, k_max: int = 1000
     ) -> None:

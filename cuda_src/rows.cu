@@ -10,6 +10,7 @@
 // Errors     Values outside [0, 1] for a quantised column are clamped, and their rows counted.
 #include "common.cuh"
 #include "control.cuh"
+#include "copy.cuh"
 #include "mask.cuh"
 #include "priorities.cuh"
 #include "quantize.cuh"
@@ -48,12 +49,6 @@ struct weights_t {
     i64 tiles;
     float* weights;
 };
-
-// Widest word (1 to 16 bytes) that everything in `bits` is a multiple of.
-__device__ __forceinline__ u32 word_bytes(u64 bits) {
-    bits |= 16;
-    return (u32)(bits & (~bits + 1));
-}
 
 // A thread's share of a copy: rows [row0, row0 + rows) of a batch, item `start` of every `step`.
 struct share_t {

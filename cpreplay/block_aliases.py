@@ -1,0 +1,85 @@
+"""The older names of the sample blocks, and the four of n-step blocks."""
+
+from collections.abc import Callable
+from typing import Any
+
+from cpreplay.nstep_steps import NStepSampleStep
+from cpreplay.steps import (
+    ReplaySampleStep,
+    StorePerSampleCpuStep,
+    StorePerSampleGpuStep,
+    StoreUniformSampleCpuStep,
+    StoreUniformSampleGpuStep,
+)
+
+__all__ = [
+    "NStepPerSampleCpuStep",
+    "NStepPerSampleGpuStep",
+    "NStepUniformSampleCpuStep",
+    "NStepUniformSampleGpuStep",
+    "PerSampleCpuStep",
+    "PerSampleGpuStep",
+    "UniformSampleCpuStep",
+    "UniformSampleGpuStep",
+]
+
+UniformSampleCpuStep = StoreUniformSampleCpuStep
+PerSampleCpuStep = StorePerSampleCpuStep
+UniformSampleGpuStep = StoreUniformSampleGpuStep
+PerSampleGpuStep = StorePerSampleGpuStep
+
+
+def NStepUniformSampleCpuStep(
+    obs: Any, act: Any, batch: int, cap: int, n: int, gamma: float, *, n_envs: int = 1,
+    **options: Any,
+) -> NStepSampleStep:  # fmt: skip
+    """An n-step block over a `StoreReplay` with uniform or ERE draws.
+
+    Parameters
+    ----------
+    obs, act, batch, cap, **options
+        As of `StoreUniformSampleCpuStep`. The buffer gets a ``discount`` column.
+    n, gamma, n_envs
+        As of `NStepSampleStep`.
+    """
+    return _nstep(StoreUniformSampleCpuStep, obs, act, batch, cap, n, gamma, n_envs, options)
+
+
+def NStepPerSampleCpuStep(
+    obs: Any, act: Any, batch: int, cap: int, n: int, gamma: float, *, n_envs: int = 1,
+    **options: Any,
+) -> NStepSampleStep:  # fmt: skip
+    """An n-step block over a prioritized `StoreReplay`; see `NStepUniformSampleCpuStep`."""
+    return _nstep(StorePerSampleCpuStep, obs, act, batch, cap, n, gamma, n_envs, options)
+
+
+def NStepUniformSampleGpuStep(
+    obs: Any, act: Any, batch: int, cap: int, n: int, gamma: float, *, n_envs: int = 1,
+    **options: Any,
+) -> NStepSampleStep:  # fmt: skip
+    """An n-step block over a `StoreReplayGpu`; see `NStepUniformSampleCpuStep`."""
+    return _nstep(StoreUniformSampleGpuStep, obs, act, batch, cap, n, gamma, n_envs, options)
+
+
+def NStepPerSampleGpuStep(
+    obs: Any, act: Any, batch: int, cap: int, n: int, gamma: float, *, n_envs: int = 1,
+    **options: Any,
+) -> NStepSampleStep:  # fmt: skip
+    """An n-step block over a prioritized `StoreReplayGpu`; see `NStepUniformSampleCpuStep`."""
+    return _nstep(StorePerSampleGpuStep, obs, act, batch, cap, n, gamma, n_envs, options)
+
+
+def _nstep(
+    make: Callable[..., ReplaySampleStep],
+    obs: Any,
+    act: Any,
+    batch: int,
+    cap: int,
+    n: int,
+    gamma: float,
+    n_envs: int,
+    options: dict[str, Any],
+) -> NStepSampleStep:
+    columns = {"discount": (), **(options.get("extra_columns") or {})}
+    block = make(obs, act, batch, cap, **{**options, "extra_columns": columns})
+    return NStepSampleStep(block, n, gamma, n_envs=n_envs)

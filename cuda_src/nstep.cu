@@ -1,0 +1,119 @@
+// nstep.cu - n-step aggregation: one step of every environment in, the windows that it completes out.
+//
+// Layout     pending steps of environment e are rows e * n ... e * n + n - 1 of each kept column, a
+//            ring that begins at slot starts[e] and holds counts[e] < n steps. Window j of e, by age,
+//            is row e * n + j of the output.
+// Invariant  every step is the first of exactly one window, unless it is forgotten by forget_steps
+// Host twin  cpreplay/host_nstep.py
+// Errors     none: what can be refused is refused before the launch
+// Source     Sutton & Barto 2018, Reinforcement Learning, equation 12.1
+#include "common.cuh"
+#include "copy.cuh"
+
+#define MAX_KEPT 32
+
+struct kept_t {
+    u8* pending;  // rows of steps that wait
+    const u8* step;  // one row an environment
+    u8* out;      // n rows an environment
+    i64 bytes;    // of a row
+};
+
+struct nstep_t {
+    i64 n, n_envs;
+    double gamma;
+    i64* starts;
+    i64* counts;
+    i64 kept_columns;
+    kept_t kept[MAX_KEPT];  // the columns of a window's first step
+    const u8* next_obs;     // of the step,
+    u8* next_obs_out;       // and of the windows
+    i64 next_obs_bytes;
+    const float* rewards;   // all pending ones
+    float* reward;
+    float* discount;
+    const u8* terminated;
+    const u8* truncated;
+    const u8* mask;  // null: every environment took a step
+    u8* terminated_out;
+    u8* truncated_out;
+    u8* valid;
+};
+
+template <typename word_t>
+__device__ __forceinline__ void copy_words(u8* to, const u8* from, i64 bytes) {
+    for (i64 i = threadIdx.x; i < bytes / (i64)sizeof(word_t); i += blockDim.x)
+        ((word_t*)to)[i] = ((const word_t*)from)[i];
+}
+
+// Copies one row, by all threads of a block.
+__device__ __forceinline__ void copy_row(u8* to, const u8* from, i64 bytes) {
+    switch (word_bytes((u64)to | (u64)from | (u64)bytes)) {
+        case 16: copy_words<uint4>(to, from, bytes); break;
+        case 8: copy_words<u64>(to, from, bytes); break;
+        case 4: copy_words<u32>(to, from, bytes); break;
+        case 2: copy_words<unsigned short>(to, from, bytes); break;
+        default: copy_words<u8>(to, from, bytes);
+    }
+}
+
+// Writes the numbers of one window of `length` pending steps that begins at slot `first`.
+__device__ __forceinline__ void write_window(const nstep_t& s, i64 env, i64 row, i64 first,
+                                             i64 length) {
+    double total = 0.0, discount = 1.0;
+    for (i64 k = 0; k < length; ++k) {
+        total += discount * (double)s.rewards[env * s.n + (first + k) % s.n];
+        discount *= s.gamma;
+    }
+    const bool terminated = s.terminated[env] != 0;
+    s.reward[row] = __double2float_rn(total);
+    s.discount[row] = terminated ? 0.0f : __double2float_rn(discount);
+    s.terminated_out[row] = terminated;
+    s.truncated_out[row] = s.truncated[env] != 0;
+}
+
+// append_steps: a block an environment, since its windows share what they end with; barriers stand
+// between the step that comes in, the windows that go out, and the ring that moves.
+extern "C" __global__ void append_steps(nstep_t s) {
+    for (i64 env = blockIdx.x; env < s.n_envs; env += gridDim.x) {
+        const i64 base = env * s.n;
+        const bool stepped = !s.mask || s.mask[env];
+        const i64 start = s.starts[env], held = s.counts[env] + 1;
+        const bool ended = s.terminated[env] || s.truncated[env];
+        const i64 complete = !stepped ? 0 : ended ? held : held == s.n ? 1 : 0;
+        if (stepped)
+            for (i64 c = 0; c < s.kept_columns; ++c) {
+                const kept_t& k = s.kept[c];
+                copy_row(k.pending + (base + (start + held - 1) % s.n) * k.bytes,
+                         k.step + env * k.bytes, k.bytes);
+            }
+        __syncthreads();
+        for (i64 j = 0; j < complete; ++j) {
+            for (i64 c = 0; c < s.kept_columns; ++c) {
+                const kept_t& k = s.kept[c];
+                if (k.out)
+                    copy_row(k.out + (base + j) * k.bytes,
+                             k.pending + (base + (start + j) % s.n) * k.bytes, k.bytes);
+            }
+            copy_row(s.next_obs_out + (base + j) * s.next_obs_bytes,
+                     s.next_obs + env * s.next_obs_bytes, s.next_obs_bytes);
+        }
+        for (i64 j = threadIdx.x; j < s.n; j += blockDim.x) {
+            s.valid[base + j] = j < complete;
+            if (j < complete) write_window(s, env, base + j, (start + j) % s.n, held - j);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0 && stepped) {
+            const i64 moved = !ended && held == s.n;
+            s.starts[env] = ended ? 0 : (start + moved) % s.n;
+            s.counts[env] = ended ? 0 : held - moved;
+        }
+    }
+}
+
+// forget_steps: counts i64[n_envs] to 0 where mask u8[n_envs] is set (null: everywhere). A thread an
+// environment.
+extern "C" __global__ void forget_steps(i64* counts, i64 n_envs, const u8* mask) {
+    for (i64 env = grid_start(); env < n_envs; env += grid_step())
+        if (!mask || mask[env]) counts[env] = 0;
+}
