@@ -206,9 +206,9 @@ class NStepBuffer(_NStep):
     >>> steps = NStepBuffer(3, obs_shape=(), action_shape=(), gamma=0.9)
     >>> for number, reward in enumerate([1.0, 2.0]):
     ...     out = steps.append(number, 0, reward, number + 1, number == 1, truncated=False)
-    ...     print(len(out), out.reward.round(2).tolist(), out.discount.tolist())
+    ...     print(len(out), out.reward, out.discount)
     0 [] []
-    2 [2.8, 2.0] [0.0, 0.0]
+    2 [2.8 2. ] [0. 0.]
     """
 
     def __init__(

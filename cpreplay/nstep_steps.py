@@ -43,8 +43,10 @@ class NStepSampleStep:
     >>> block.setup(learning_starts=0)
     >>> for step in range(3):
     ...     block.add([step], 0.0, 1.0, [step + 1], terminated=False, truncated=step == 2)
-    >>> block.count(), block.buffer.column("reward")[:3].round(2).tolist()
-    (3, [2.71, 1.9, 1.0])
+    >>> block.count()
+    3
+    >>> print(block.buffer.column("reward")[:3])
+    [2.71 1.9  1.  ]
     """
 
     def __init__(self, block: ReplaySampleStep, n: int, gamma: float, *, n_envs: int = 1) -> None:
