@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
-from cpreplay.errors import ConfigurationError, OrderError, ShapeError
+from cpreplay.errors import ConfigurationError, DTypeError, OrderError, ShapeError
 
 __all__ = ["RecordedStep", "TransitionRecorder"]
 
@@ -150,6 +150,8 @@ class TransitionRecorder:
         OrderError
             Before `reset`; or an episode has ended, the mode is ``DISABLED``, and its environment
             was not reset.
+        ShapeError, DTypeError
+            An array is not as ``envs.step`` returns it. Nothing was taken then.
         ConfigurationError
             The mode is ``SAME_STEP``, and ``info`` has no final observation for an episode's end.
         """
@@ -162,15 +164,24 @@ class TransitionRecorder:
                 'envs.reset(options={"reset_mask": mask}), and call reset(obs, mask)'
             )
         after = self._checked_obs("record", obs)
-        terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
+        action, reward = np.array(action), np.array(reward)
+        terminated, truncated = np.array(terminated), np.array(truncated)
+        if action.shape[:1] != (self._n,):
+            raise ShapeError(
+                f"record: action has shape {action.shape}, and one for each of {self._n} "
+                "environments is wanted"
+            )
+        self._check_numbers("reward", reward, "biuf")
+        self._check_numbers("terminated", terminated, "b")
+        self._check_numbers("truncated", truncated, "b")
         ended = terminated | truncated
         next_obs = after.copy()
         if self._mode is AutoresetMode.SAME_STEP:
             self._put_final(next_obs, ended, info)
         step = RecordedStep(
             obs=self._obs,
-            action=np.array(action),
-            reward=np.array(reward),
+            action=action,
+            reward=reward,
             next_obs=next_obs,
             terminated=terminated,
             truncated=truncated,
@@ -187,9 +198,18 @@ class TransitionRecorder:
             raise ShapeError(f"{call}: obs has shape {array.shape}, and {self._shape} is wanted")
         return array
 
-    @staticmethod
+    def _check_numbers(self, name: str, array: NDArray[Any], kinds: str) -> None:
+        if array.shape != (self._n,):
+            raise ShapeError(
+                f"record: {name} has shape {array.shape}, and ({self._n},) is wanted: what "
+                "envs.step returned"
+            )
+        if array.dtype.kind not in kinds:
+            wanted = "bool" if kinds == "b" else "numbers"
+            raise DTypeError(f"record: {name} is {array.dtype}, and {wanted} is wanted")
+
     def _put_final(
-        next_obs: NDArray[Any], ended: NDArray[np.bool_], info: Mapping[str, Any]
+        self, next_obs: NDArray[Any], ended: NDArray[np.bool_], info: Mapping[str, Any]
     ) -> None:
         final = info.get("final_obs")
         for env in np.flatnonzero(ended):
@@ -197,5 +217,10 @@ class TransitionRecorder:
                 raise ConfigurationError(
                     f"record: the episode of environment {env} has ended, and info has no "
                     "final_obs for it; give the info that envs.step returned"
+                )
+            if np.shape(final[env]) != self._shape[1:]:
+                raise ShapeError(
+                    f"record: final_obs of environment {env} has shape {np.shape(final[env])}, "
+                    f"and {self._shape[1:]} is wanted"
                 )
             next_obs[env] = final[env]

@@ -7,13 +7,12 @@ length of a file follows from its header, and is checked before anything is allo
 
 import os
 import struct
-import tempfile
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cpreplay.atomic_file import replaced_file
 from cpreplay.demos.record import EPISODE, INTERVENED, MAX_DIM, SUCCEEDED, DemoSet, row_dtype
 from cpreplay.errors import DemoFileError
 
@@ -26,7 +25,7 @@ def write_demo_file(path: str | os.PathLike[str], demos: DemoSet) -> None:
     """Write the whole episodes of a set; an open one is left out.
 
     The file at ``path`` is replaced at once when the new one is whole and on disk: whenever the
-    program is stopped, it is the old one or the new one.
+    program is stopped, it is the old one or the new one. A link is followed.
 
     Parameters
     ----------
@@ -35,18 +34,8 @@ def write_demo_file(path: str | os.PathLike[str], demos: DemoSet) -> None:
     """
     rows, episodes = demos.rows, demos.episodes
     header = HEADER.pack(MAGIC, VERSION, demos.obs_dim, demos.act_dim, len(rows), len(episodes))
-    path = Path(path)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(header + rows.tobytes() + episodes.tobytes())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
+    with replaced_file(path) as file:
+        file.write(header + rows.tobytes() + episodes.tobytes())
 
 
 def read_demo_file(path: str | os.PathLike[str]) -> DemoSet:
@@ -109,8 +98,9 @@ def _read_header(path: Any, file: BinaryIO) -> tuple[int, int, int, int]:
 
 def _check_rows(path: Any, rows: NDArray[Any]) -> None:
     for name in ("obs", "action", "reward", "next_obs"):
-        numbers = np.isfinite(rows[name]).reshape(len(rows), -1).all(axis=1)
-        _refuse_first(path, name, ~numbers, "is not finite")
+        finite = np.isfinite(rows[name])
+        axes = tuple(range(1, finite.ndim))
+        _refuse_first(path, name, ~finite.all(axis=axes), "is not finite")
     _refuse_first(path, "done", ~np.isin(rows["done"], (0.0, 1.0)), "is neither 0 nor 1")
     unknown = rows["flags"] & ~np.uint32(INTERVENED | SUCCEEDED)
     _refuse_first(path, "flags", unknown != 0, "has bits without a meaning")
@@ -134,14 +124,3 @@ def _check_episodes(path: Any, episodes: NDArray[Any], rows: int) -> None:
         end = start + length
     if end != rows:
         raise DemoFileError(f"{path}: rows [{end}, {rows}) belong to no episode")
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename last, where a folder can be opened."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

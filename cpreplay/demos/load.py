@@ -83,11 +83,10 @@ def load_demos_into_replay(
             f"load_demos_into_replay: of {sum(map(len, sets))} rows in {len(sets)} files none is "
             "left; look at the files, and at the filter"
         )
-    rows: NDArray[Any] = np.concatenate([part for part, _ in kept])
-    last = np.concatenate([part for _, part in kept])
     target = _Target(block_or_buffer, batch_size)
-    target.check(sets, len(rows))
-    target.add(rows, last)
+    target.check(sets, sum(len(part) for part, _ in kept))
+    rows: NDArray[Any] = np.concatenate([part for part, _ in kept])
+    target.add(rows, np.concatenate([part for _, part in kept]))
     return DemoLoadReport(
         rows=len(rows),
         file_rows=sum(map(len, sets)),

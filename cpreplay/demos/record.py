@@ -32,6 +32,8 @@ def row_dtype(obs_dim: int, act_dim: int) -> np.dtype[Any]:
     )
 
 
+_SUCCESS = unstored_column("success", "bool")
+
 #: One episode: its first row, its rows, and whether it succeeded.
 EPISODE = np.dtype([("start", "<u8"), ("length", "<u8"), ("success", "<u4")])
 
@@ -203,16 +205,19 @@ class DemoSet:
 
         Raises
         ------
+        ShapeError, DTypeError, ColumnValueError
+            ``success`` is no bool.
         OrderError
             No episode is open, or it has no step.
         """
+        succeeded = bool(host_array(success, _SUCCESS, None))
         if not self._open:
             raise OrderError("end_episode: no episode is open, or it has no step yet")
         rows = np.concatenate(self._open)
-        if success:
+        if succeeded:
             rows["flags"] |= SUCCEEDED
         self._finished.append(rows)
-        self._successes.append(bool(success))
+        self._successes.append(succeeded)
         self._open = None
 
     def discard_episode(self) -> None:
