@@ -19,14 +19,15 @@ MODULES = sorted(
 LAYERS = {
     module: int(layer)
     for layer, modules in re.findall(r"^\| (\d+) \| ([^|]+) \|", DESIGN.read_text(), re.MULTILINE)
-    for module in re.findall(r"`(\w+)`", modules)
+    for module in re.findall(r"`([\w/]+)`", modules)
 }
 
 # The command line is over the public names, and has no layer of its own.
 SAME_LAYER = {("__main__", "__init__")}
 
-# From outside, what each layer may use beside the standard library.
+# From outside, what each module may use beside the standard library.
 THIRD_PARTY = {"numpy", "attrs", "zstandard"}
+OPTIONAL = {"gym": {"gymnasium"}}
 
 
 def imports_of(module: str) -> set[str]:
@@ -49,7 +50,11 @@ def own_modules(module: str) -> set[str]:
     found = set()
     for name in own:
         parts = name.split(".")[1:]
-        found.add(parts[0] if parts and parts[0] in MODULES else "__init__")
+        candidates = []
+        for count in range(len(parts), 0, -1):  # the longest that is a module or a package
+            path = "/".join(parts[:count])
+            candidates += [path, f"{path}/__init__"]
+        found.add(next((path for path in candidates if path in MODULES), "__init__"))
     return found
 
 
@@ -67,8 +72,19 @@ def test_a_module_imports_from_lower_layers_alone(module: str) -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_the_core_needs_three_packages_and_no_more(module: str) -> None:
     top = {name.split(".")[0] for name in imports_of(module)}
-    assert top - sys.stdlib_module_names - THIRD_PARTY <= {"cpreplay"}
+    allowed = THIRD_PARTY | OPTIONAL.get(module, set())
+    assert top - sys.stdlib_module_names - allowed <= {"cpreplay"}
     assert not top & {"pickle", "dill", "cloudpickle", "marshal", "shelve", "cupy"}
+
+
+def test_gymnasium_is_imported_by_one_module_that_no_other_imports() -> None:
+    importers = [
+        module
+        for module in MODULES
+        if "gymnasium" in {name.split(".")[0] for name in imports_of(module)}
+    ]
+    assert importers == ["gym"]
+    assert not [module for module in MODULES if "gym" in own_modules(module)]
 
 
 @pytest.mark.parametrize("module", MODULES)

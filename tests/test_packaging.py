@@ -23,7 +23,13 @@ REPOSITORY = Path(cpreplay.__file__).resolve().parents[1]
 PROJECT = ("cpreplay", "cuda_src", "setup.cfg", "pyproject.toml", "LICENSE", "README.md",
            "CHANGELOG.md", "MANIFEST.in")  # fmt: skip
 
-PYTHON_FILES = {path.name for path in (REPOSITORY / "cpreplay").glob("*.py")}
+
+def python_files(package: Path) -> set[str]:
+    """The modules of a package and of the packages in it, as paths."""
+    return {path.relative_to(package).as_posix() for path in package.rglob("*.py")}
+
+
+PYTHON_FILES = python_files(REPOSITORY / "cpreplay")
 CUDA_FILES = {path.name for path in (REPOSITORY / "cuda_src").iterdir() if path.is_file()}
 
 
@@ -153,8 +159,15 @@ def test_the_package_stores_and_draws(installed: tuple[Path, Path], tmp_path: Pa
         "b = cpreplay.StoreReplay(3, 2, 8, seed=1, rng='philox')\n"
         "b.add([1, 2, 3], [4, 5], 6, [7, 8, 9], True)\n"
         "print(b.sample(2).obs.tolist())\n"
+        "demos = cpreplay.DemoSet(1, 1)\n"
+        "demos.begin_episode()\n"
+        "demos.add([1], [2], 3, [4], True)\n"
+        "demos.end_episode(True)\n"
+        "cpreplay.write_demo_file('one.demo', demos)\n"
+        "print(len(cpreplay.read_demo_file('one.demo')))\n"
     )
-    assert run_installed(program, installed[0], tmp_path) == "[[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]\n"
+    printed = run_installed(program, installed[0], tmp_path)
+    assert printed == "[[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]\n1\n"
 
 
 def test_the_wheel_has_every_file_and_no_other(wheel: Path) -> None:
@@ -191,7 +204,7 @@ def test_the_sdist_has_what_a_build_needs(sdist: Path) -> None:
     for name in ("pyproject.toml", "LICENSE"):
         assert (sdist / name).read_bytes() == (REPOSITORY / name).read_bytes()
     assert (sdist / "setup.cfg").exists()
-    assert {path.name for path in (sdist / "cpreplay").glob("*.py")} == PYTHON_FILES
+    assert python_files(sdist / "cpreplay") == PYTHON_FILES
     assert {path.name for path in (sdist / "cuda_src").iterdir()} == CUDA_FILES
     assert (sdist / "cpreplay" / "py.typed").exists()
 

@@ -15,6 +15,7 @@ import pytest
 
 import cpreplay
 from cpreplay import Batch, ReplaySampleStep, StoreReplay, StoreReplayGpu
+from cpreplay import block_aliases as aliases
 from tests.conftest import Backend
 from tests.refusals import refused
 
@@ -23,6 +24,19 @@ from tests.refusals import refused
 CLASSES = {
     "Batch": "",  # made by the library alone
     "Column": "",
+    "DemoFilter": "(successful_only=False, intervened_only=False)",
+    "DemoLoadReport": "(*, rows, file_rows, mean_reward)",
+    "DemoSet": "(obs_dim, act_dim)",
+    "GPUNStepBuffer": (
+        "(n, obs_shape, action_shape, gamma=0.99, *, n_envs=1, obs_dtype='float32', "
+        "action_dtype='float32', extra_columns=None, device=None)"
+    ),
+    "NStepBuffer": (
+        "(n, obs_shape, action_shape, gamma=0.99, *, n_envs=1, obs_dtype='float32', "
+        "action_dtype='float32', extra_columns=None)"
+    ),
+    "NStepSampleStep": "(block, n, gamma, *, n_envs=1)",
+    "NStepTransitions": "",  # made by the library alone
     "ReplaySampleStep": "(buffer, batch)",
     "StoreReplay": (
         "(obs_shape, action_shape, capacity, prioritized=False, obs_store_dtype=None, *, "
@@ -36,8 +50,24 @@ CLASSES = {
     ),
 }
 FUNCTIONS = {
+    "StorePerSampleCpuStep": "(obs, act, batch, cap, **options)",
+    "StorePerSampleGpuStep": "(obs, act, batch, cap, obs_store_dtype=None, **options)",
     "StoreUniformSampleCpuStep": "(obs, act, batch, cap, **options)",
     "StoreUniformSampleGpuStep": "(obs, act, batch, cap, **options)",
+    "load_demos_into_replay": "(block_or_buffer, paths, filter=None, *, batch_size=None)",
+    "read_demo_file": "(path)",
+    "write_demo_file": "(path, demos)",
+}
+NSTEP_ALIAS = "(obs, act, batch, cap, n, gamma, *, n_envs=1, **options)"
+BLOCK_ALIASES = {
+    "NStepPerSampleCpuStep": NSTEP_ALIAS,
+    "NStepPerSampleGpuStep": NSTEP_ALIAS,
+    "NStepUniformSampleCpuStep": NSTEP_ALIAS,
+    "NStepUniformSampleGpuStep": NSTEP_ALIAS,
+    "PerSampleCpuStep": FUNCTIONS["StorePerSampleCpuStep"],
+    "PerSampleGpuStep": FUNCTIONS["StorePerSampleGpuStep"],
+    "UniformSampleCpuStep": FUNCTIONS["StoreUniformSampleCpuStep"],
+    "UniformSampleGpuStep": FUNCTIONS["StoreUniformSampleGpuStep"],
 }
 ERRORS: dict[str, tuple[type[Exception], ...]] = {
     "ReplayError": (Exception,),
@@ -46,6 +76,7 @@ ERRORS: dict[str, tuple[type[Exception], ...]] = {
     "ColumnValueError": (ValueError,),
     "ConfigurationError": (ValueError,),
     "CopyError": (TypeError,),
+    "DemoFileError": (ValueError,),
     "DTypeError": (TypeError,),
     "DeviceUnavailableError": (ImportError, RuntimeError),
     "EmptyBufferError": (RuntimeError,),
@@ -62,13 +93,16 @@ BUFFER_METHODS = {
     "check": "()",
     "column": "(name)",
     "configure_ere": "(enable=True, eta=0.996, c_min=1, k_max=1000)",
+    "configure_per": "(alpha=0.6, beta=0.4, epsilon=1e-06)",
     "holds": "(rows)",
     "make_batch": "(batch_size)",
     "pin_demo_prefix": "(n, *, batch_size=None)",
     "sample": "(batch_size, out=None)",
     "sample_range": "(batch_size, lo, hi, out=None)",
+    "set_beta": "(beta)",
     "stats": "()",
     "synchronize": "()",
+    "update_priorities": "(batch, td_errors)",
 }
 BUFFER_ATTRIBUTES = {
     "capacity", "columns", "demo_count", "head", "nbytes", "prioritized", "seed",
@@ -80,13 +114,40 @@ BLOCK_METHODS = {
         "(obs, action, reward, next_obs, terminated, truncated=None, *, mask=None, **extra)"
     ),
     "configure_ere": "(enable=True, eta=0.996, c_min=1, k_max=1000)",
+    "configure_per": "(alpha=0.6, beta=0.4, epsilon=1e-06)",
     "count": "()",
     "demo_count": "()",
     "pin_demo_prefix": "(n)",
+    "set_beta": "(beta)",
     "setup": "(learning_starts, *, fixed=False)",
     "step": "(step_index)",
+    "update_priorities": "(td_errors)",
 }
-BLOCK_ATTRIBUTES = {"buffer"}
+BLOCK_ATTRIBUTES = {"batch_size", "buffer"}
+
+NSTEP_BLOCK_METHODS = {**BLOCK_METHODS, "reset": "(mask=None)"}
+NSTEP_BLOCK_ATTRIBUTES = {"block", "buffer", "nstep"}
+
+NSTEP_METHODS = {
+    "append": "(obs, action, reward, next_obs, terminated, truncated, *, mask=None, **extra)",
+    "reset": "(mask=None)",
+    "restore": "(state)",
+    "state": "()",
+}
+NSTEP_ATTRIBUTES = {"gamma", "n", "n_envs", "pending"}
+
+TRANSITIONS_ATTRIBUTES = {
+    "action", "discount", "extra", "next_obs", "obs", "reward", "terminated", "truncated", "valid",
+}  # fmt: skip
+
+DEMO_SET_METHODS = {
+    "add": "(obs, action, reward, next_obs, terminated, intervened=False)",
+    "begin_episode": "()",
+    "discard_episode": "()",
+    "end_episode": "(success)",
+    "summary": "()",
+}
+DEMO_SET_ATTRIBUTES = {"act_dim", "episodes", "obs_dim", "rows"}
 
 BATCH_METHODS = {"map": "(function)"}
 BATCH_ATTRIBUTES = {
@@ -133,6 +194,12 @@ def test_classes_are_made_with_these_arguments(name: str) -> None:
     assert signature(getattr(cpreplay, name)) == CLASSES[name]
 
 
+@pytest.mark.parametrize("name", BLOCK_ALIASES)
+def test_the_aliases_are_called_with_these_arguments(name: str) -> None:
+    assert set(aliases.__all__) == set(BLOCK_ALIASES)
+    assert signature(getattr(aliases, name)) == BLOCK_ALIASES[name]
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_are_called_with_these_arguments(name: str) -> None:
     assert signature(getattr(cpreplay, name)) == FUNCTIONS[name]
@@ -160,6 +227,13 @@ def test_an_error_is_also_what_a_caller_would_catch_already(name: str) -> None:
         (ReplaySampleStep, BLOCK_METHODS, BLOCK_ATTRIBUTES),
         (Batch, BATCH_METHODS, BATCH_ATTRIBUTES),
         (cpreplay.Column, {}, COLUMN_ATTRIBUTES),
+        (cpreplay.NStepBuffer, NSTEP_METHODS, NSTEP_ATTRIBUTES),
+        (cpreplay.GPUNStepBuffer, NSTEP_METHODS, NSTEP_ATTRIBUTES),
+        (cpreplay.NStepSampleStep, NSTEP_BLOCK_METHODS, NSTEP_BLOCK_ATTRIBUTES),
+        (cpreplay.NStepTransitions, {}, TRANSITIONS_ATTRIBUTES),
+        (cpreplay.DemoSet, DEMO_SET_METHODS, DEMO_SET_ATTRIBUTES),
+        (cpreplay.DemoFilter, {}, {"intervened_only", "successful_only"}),
+        (cpreplay.DemoLoadReport, {}, {"file_rows", "mean_reward", "rows"}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -170,7 +244,19 @@ def test_methods_and_attributes_are_these(
     assert public(cls) - expected.keys() == attributes
 
 
-@pytest.mark.parametrize("cls", [StoreReplay, StoreReplayGpu, ReplaySampleStep, Batch])
+@pytest.mark.parametrize(
+    "cls",
+    [
+        StoreReplay,
+        StoreReplayGpu,
+        ReplaySampleStep,
+        Batch,
+        cpreplay.NStepBuffer,
+        cpreplay.GPUNStepBuffer,
+        cpreplay.NStepSampleStep,
+        cpreplay.DemoSet,
+    ],
+)
 def test_everything_public_is_documented(cls: type) -> None:
     assert inspect.getdoc(cls)
     for name in public(cls):
@@ -182,9 +268,9 @@ def test_everything_public_is_documented(cls: type) -> None:
 # Each at work
 
 
-def filled(backend: Backend) -> Any:
+def filled(backend: Backend, prioritized: bool = False) -> Any:
     """A buffer of 8 rows that holds rows 0 to 5."""
-    buffer = backend.buffer(3, (), 8, seed=11, action_dtype="int64")
+    buffer = backend.buffer(3, (), 8, prioritized, seed=11, action_dtype="int64")
     rows = np.arange(6)
     spread = np.stack([rows] * 3, 1)
     buffer.add_batch(spread, rows, rows, spread + 1, rows > 3)
@@ -226,6 +312,20 @@ def exercise_configure_ere(backend: Backend) -> None:
     buffer.sample(1)
     buffer.sample(1)
     assert set(backend.numpy(buffer.sample(100).indices).tolist()) == {4, 5}  # c_min holds
+
+
+def exercise_configure_per(backend: Backend) -> None:
+    buffer = backend.buffer(3, (), 8, True)
+    buffer.configure_per(1.0, 0.5, 0.25)
+    stats = buffer.stats()
+    assert (stats["alpha"], stats["beta"], stats["epsilon"]) == (1.0, 0.5, 0.25)
+    obs = np.zeros((3, 3))
+    buffer.add_batch(obs, [0, 1, 2], [0, 1, 2], obs, [0, 0, 0])
+    buffer.update_priorities([0, 1, 2], [0.25, -1.75, 1.0])
+    assert buffer.stats()["priority_total"] == 0.5 + 2.0 + 1.25
+    buffer.configure_per(1.0, 0.5, 0.0)  # what the stored leaves are made of may not change
+    with refused(backend, buffer, cpreplay.OrderError, "alpha=0.5", "before the first add"):
+        buffer.configure_per(0.5)
 
 
 def exercise_holds(backend: Backend) -> None:
@@ -270,10 +370,37 @@ def exercise_sample_range(backend: Backend) -> None:
     assert set(backend.numpy(out.reward).tolist()) == {0}
 
 
+def exercise_set_beta(backend: Backend) -> None:
+    buffer = filled(backend, prioritized=True)
+    buffer.update_priorities([0, 1, 2, 3, 4, 5], [3.0, 0, 0, 0, 0, 1.0])
+    buffer.set_beta(0.0)
+    assert set(backend.numpy(buffer.sample(40).weights).tolist()) == {1.0}
+    buffer.set_beta(1.0)
+    batch = buffer.sample(40)
+    rows, weights = backend.numpy(batch.indices), backend.numpy(batch.weights)
+    assert weights.max() == 1.0
+    ratio = weights[rows == 0][0] / weights[rows == 5][0]  # those of |td| = 3 and 1
+    assert ratio == pytest.approx(3**-0.6, rel=1e-5)
+
+
 def exercise_stats(backend: Backend) -> None:
     buffer = filled(backend)
     buffer.sample(3)
-    assert buffer.stats() == {
+    prioritized = filled(backend, prioritized=True)
+    prioritized.sample(3)
+    stats = buffer.stats()
+    assert prioritized.stats() == stats | {
+        "nbytes": prioritized.nbytes,
+        "alpha": 0.6,
+        "beta": 0.4,
+        "epsilon": 1e-6,
+        "priority_total": 6.0,
+        "max_priority": 1.0,
+        "invalid_priorities": 0,
+        "stale_updates": 0,
+        "effective_sample_size": 6.0,
+    }
+    assert stats == {
         "size": 6,
         "capacity": 8,
         "total": 6,
@@ -293,6 +420,21 @@ def exercise_synchronize(backend: Backend) -> None:
     assert buffer.synchronize() is None
     if backend.is_device:  # nothing is left to be done on this stream
         assert backend.cupy.cuda.get_current_stream().done
+
+
+def exercise_update_priorities(backend: Backend) -> None:
+    buffer = filled(backend, prioritized=True)
+    batch = buffer.sample(40)
+    buffer.update_priorities(batch, (backend.numpy(batch.indices) == 2) * 1.0)
+    rows = backend.numpy(buffer.sample(1000).indices)
+    assert (rows == 2).mean() > 0.99
+    buffer.update_priorities([2, 4], [0.0, -7.0])
+    rows = backend.numpy(buffer.sample(1000).indices)
+    assert (rows == 4).mean() > 0.99
+    assert buffer.stats()["max_priority"] == 7.000001
+    plain = filled(backend)
+    with refused(backend, plain, cpreplay.OrderError, "update_priorities", "prioritized=True"):
+        plain.update_priorities([2], [1.0])
 
 
 def exercise_capacity(backend: Backend) -> None:
@@ -323,10 +465,17 @@ def exercise_nbytes(backend: Backend) -> None:
     buffer = filled(backend)
     rows = 8 * sum(column.stored_nbytes for column in buffer.columns)
     assert rows < buffer.nbytes < rows + 2**20  # a host buffer has scratch
+    tree = 16 * 4 + 16 * 8  # leaves and root, each in a whole node
+    assert filled(backend, prioritized=True).nbytes >= buffer.nbytes + tree
 
 
 def exercise_prioritized(backend: Backend) -> None:
     assert filled(backend).prioritized is False
+    buffer = filled(backend, prioritized=True)
+    assert buffer.prioritized is True
+    assert buffer.sample(4).weights is not None
+    with pytest.raises(AttributeError):
+        buffer.prioritized = False
 
 
 def exercise_seed(backend: Backend) -> None:
@@ -342,10 +491,12 @@ BUFFER_EXERCISES: dict[str, Callable[[Backend], None]] = {
 }
 
 
-def block_of(backend: Backend, *, ready: bool = True) -> ReplaySampleStep:
-    block = ReplaySampleStep(
-        backend.buffer(3, (), 8, seed=11, extra_columns={"truncated": bool}), 4
-    )
+def block_of(
+    backend: Backend, *, ready: bool = True, prioritized: bool = False
+) -> ReplaySampleStep:
+    columns = {"truncated": bool}
+    buffer = backend.buffer(3, (), 8, prioritized, seed=11, extra_columns=columns)
+    block = ReplaySampleStep(buffer, 4)
     if ready:
         block.setup(2)
         rows, obs = np.arange(5), np.zeros((5, 3))
@@ -373,6 +524,13 @@ def block_configure_ere(backend: Backend) -> None:
     assert block.buffer.stats()["ere"]
 
 
+def block_configure_per(backend: Backend) -> None:
+    block = block_of(backend, ready=False, prioritized=True)
+    block.configure_per(0.5, 1.0, 0.25)
+    stats = block.buffer.stats()
+    assert (stats["alpha"], stats["beta"], stats["epsilon"]) == (0.5, 1.0, 0.25)
+
+
 def block_count(backend: Backend) -> None:
     assert block_of(backend).count() == 5
 
@@ -387,6 +545,12 @@ def block_pin_demo_prefix(backend: Backend) -> None:
     block.add_batch(*[np.zeros(5)] * 4, np.zeros(5, bool))
     block.pin_demo_prefix(5)
     assert (block.demo_count(), block.buffer.demo_count) == (5, 5)
+
+
+def block_set_beta(backend: Backend) -> None:
+    block = block_of(backend, prioritized=True)
+    block.set_beta(0.75)
+    assert block.buffer.stats()["beta"] == 0.75
 
 
 def block_setup(backend: Backend) -> None:
@@ -405,6 +569,19 @@ def block_step(backend: Backend) -> None:
     assert backend.numpy(batch.reward).tolist() == backend.numpy(batch.indices).tolist()
 
 
+def block_update_priorities(backend: Backend) -> None:
+    block = block_of(backend, prioritized=True)
+    with refused(backend, block.buffer, cpreplay.OrderError, "update_priorities", "no minibatch"):
+        block.update_priorities(np.ones(4))
+    batch = block.step(2)
+    block.update_priorities(backend.numpy(batch.indices) + 1.0)
+    assert block.buffer.stats()["max_priority"] == 1.0 + max(backend.numpy(batch.indices)) + 1e-6
+
+
+def block_batch_size(backend: Backend) -> None:
+    assert block_of(backend).batch_size == 4
+
+
 def block_buffer(backend: Backend) -> None:
     buffer = backend.buffer(3, (), 8)
     assert ReplaySampleStep(buffer, 4).buffer is buffer
@@ -414,6 +591,191 @@ BLOCK_EXERCISES: dict[str, Callable[[Backend], None]] = {
     name.removeprefix("block_"): function
     for name, function in list(globals().items())
     if name.startswith("block_") and name != "block_of"
+}
+
+
+def steps_of(backend: Backend, n: int = 2, n_envs: int = 2) -> Any:
+    """An n-step buffer of two environments, of which the first has a pending step."""
+    kind = cpreplay.GPUNStepBuffer if backend.is_device else cpreplay.NStepBuffer
+    steps = kind(n, 1, (), 0.5, n_envs=n_envs)
+    step = ([[1], [2]], [3, 4], [5, 6], [[7], [8]], [False] * 2, [False] * 2)
+    steps.append(*step, mask=[True, False])
+    return steps
+
+
+def nstep_append(backend: Backend) -> None:
+    out = steps_of(backend).append(
+        [[7], [2]], [0, 4], [8, 6], [[9], [8]], [False, True], [False] * 2
+    )
+    valid = backend.numpy(out.valid)
+    assert len(out) == len(valid) == (4 if backend.is_device else 2)
+    given = {
+        name: backend.numpy(getattr(out, name))[valid].ravel().tolist()
+        for name in sorted(TRANSITIONS_ATTRIBUTES - {"extra", "valid"})
+    }
+    assert given == {
+        "action": [3, 4],
+        "discount": [0.25, 0],
+        "next_obs": [9, 8],
+        "obs": [1, 2],
+        "reward": [9, 6],
+        "terminated": [False, True],
+        "truncated": [False, False],
+    }
+    assert out.extra == {}
+
+
+def nstep_gamma(backend: Backend) -> None:
+    assert steps_of(backend).gamma == 0.5
+
+
+def nstep_n(backend: Backend) -> None:
+    assert steps_of(backend, n=7).n == 7
+
+
+def nstep_n_envs(backend: Backend) -> None:
+    assert steps_of(backend).n_envs == 2
+
+
+def nstep_pending(backend: Backend) -> None:
+    assert backend.numpy(steps_of(backend).pending).tolist() == [1, 0]
+
+
+def nstep_reset(backend: Backend) -> None:
+    steps = steps_of(backend)
+    steps.reset([False, True])
+    assert backend.numpy(steps.pending).tolist() == [1, 0]
+    steps.reset()
+    assert backend.numpy(steps.pending).tolist() == [0, 0]
+
+
+def nstep_state(backend: Backend) -> None:
+    state = steps_of(backend).state()
+    assert sorted(state) == ["action", "obs", "pending", "reward"]
+    assert (state["pending"].tolist(), state["obs"][0, 0].tolist()) == ([1, 0], [1])
+
+
+def nstep_restore(backend: Backend) -> None:
+    steps, empty = steps_of(backend), steps_of(backend)
+    empty.reset()
+    empty.restore(steps.state())
+    assert backend.numpy(empty.pending).tolist() == [1, 0]
+
+
+NSTEP_EXERCISES: dict[str, Callable[[Backend], None]] = {
+    name.removeprefix("nstep_"): function
+    for name, function in list(globals().items())
+    if name.startswith("nstep_")
+}
+
+
+def windows_of(
+    backend: Backend, *, ready: bool = True, prioritized: bool = False
+) -> cpreplay.NStepSampleStep:
+    """An n-step block of one environment that has stored one transition, and has one pending."""
+    buffer = backend.buffer(1, (), 8, prioritized, seed=1, extra_columns={"discount": ()})
+    block = cpreplay.NStepSampleStep(ReplaySampleStep(buffer, 1), 2, 0.5)
+    if ready:
+        block.setup(2)
+        for number in range(2):
+            block.add([number], 0, 1, [number + 1], False, False)
+    return block
+
+
+def windows_add(backend: Backend) -> None:
+    block = windows_of(backend)
+    block.add([2], 0, 1, [3], False, True)
+    assert backend.numpy(block.buffer.column("reward"))[:4].tolist() == [1.5, 1.5, 1, 0]
+    assert backend.numpy(block.buffer.column("discount"))[:4].tolist() == [0.25, 0.25, 0.5, 0]
+
+
+def windows_add_batch(backend: Backend) -> None:
+    block = windows_of(backend)
+    block.add_batch([[2]], [0], [1], [[3]], [True], [False], mask=[False])
+    assert block.count() == 1
+    block.add_batch([[2]], [0], [1], [[3]], [True], [False], mask=[True])
+    assert backend.numpy(block.buffer.column("discount"))[:4].tolist() == [0.25, 0, 0, 0]
+    assert block.count() == 3
+
+
+def windows_block(backend: Backend) -> None:
+    block = windows_of(backend)
+    assert isinstance(block.block, ReplaySampleStep)
+    assert block.block.buffer is block.buffer
+
+
+def windows_buffer(backend: Backend) -> None:
+    assert len(windows_of(backend).buffer) == 1
+
+
+def windows_nstep(backend: Backend) -> None:
+    assert backend.numpy(windows_of(backend).nstep.pending).tolist() == [1]
+
+
+def windows_configure_ere(backend: Backend) -> None:
+    block = windows_of(backend, ready=False)
+    block.configure_ere(True, 0.5, 1, 10)
+    assert block.buffer.stats()["ere"]
+
+
+def windows_configure_per(backend: Backend) -> None:
+    block = windows_of(backend, ready=False, prioritized=True)
+    block.configure_per(0.5, 1.0, 0.25)
+    assert block.buffer.stats()["epsilon"] == 0.25
+
+
+def windows_count(backend: Backend) -> None:
+    assert windows_of(backend).count() == 1
+
+
+def windows_demo_count(backend: Backend) -> None:
+    assert windows_of(backend).demo_count() == 0
+
+
+def windows_pin_demo_prefix(backend: Backend) -> None:
+    block = windows_of(backend)
+    block.pin_demo_prefix(1)
+    assert block.demo_count() == 1
+
+
+def windows_reset(backend: Backend) -> None:
+    block = windows_of(backend)
+    block.reset()
+    assert backend.numpy(block.nstep.pending).tolist() == [0]
+
+
+def windows_set_beta(backend: Backend) -> None:
+    block = windows_of(backend, prioritized=True)
+    block.set_beta(0.75)
+    assert block.buffer.stats()["beta"] == 0.75
+
+
+def windows_setup(backend: Backend) -> None:
+    block = windows_of(backend)
+    with pytest.raises(cpreplay.OrderError):
+        block.setup(3)
+
+
+def windows_step(backend: Backend) -> None:
+    block = windows_of(backend)
+    assert block.step(1) is None
+    batch = block.step(2)
+    assert batch is not None
+    assert backend.numpy(batch["discount"]).tolist() == [0.25]
+    assert backend.numpy(batch.reward).tolist() == [1.5]
+
+
+def windows_update_priorities(backend: Backend) -> None:
+    block = windows_of(backend, prioritized=True)
+    assert block.step(2) is not None
+    block.update_priorities([3.0])
+    assert block.buffer.stats()["max_priority"] == 3.0 + 1e-6
+
+
+NSTEP_BLOCK_EXERCISES: dict[str, Callable[[Backend], None]] = {
+    name.removeprefix("windows_"): function
+    for name, function in list(globals().items())
+    if name.startswith("windows_") and name != "windows_of"
 }
 
 
@@ -429,7 +791,22 @@ def test_every_public_name_of_a_block_is_exercised(name: str, backend: Backend) 
     BLOCK_EXERCISES[name](backend)
 
 
+@pytest.mark.parametrize("name", sorted(public(cpreplay.NStepBuffer)))
+def test_every_public_name_of_an_n_step_buffer_is_exercised(name: str, backend: Backend) -> None:
+    assert name in NSTEP_EXERCISES, f"{name} is public and has no exercise"
+    NSTEP_EXERCISES[name](backend)
+
+
+@pytest.mark.parametrize("name", sorted(public(cpreplay.NStepSampleStep)))
+def test_every_public_name_of_an_n_step_block_is_exercised(name: str, backend: Backend) -> None:
+    assert name in NSTEP_BLOCK_EXERCISES, f"{name} is public and has no exercise"
+    NSTEP_BLOCK_EXERCISES[name](backend)
+
+
 def test_no_exercise_is_left_over() -> None:
+    assert public(cpreplay.NStepBuffer) == set(NSTEP_EXERCISES)
+    assert public(cpreplay.GPUNStepBuffer) == set(NSTEP_EXERCISES)
+    assert public(cpreplay.NStepSampleStep) == set(NSTEP_BLOCK_EXERCISES)
     assert public(StoreReplay) == public(StoreReplayGpu) == set(BUFFER_EXERCISES)
     assert public(ReplaySampleStep) == set(BLOCK_EXERCISES)
 
