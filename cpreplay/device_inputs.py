@@ -17,10 +17,12 @@ from cpreplay.inputs import (
     ANY_ROWS,
     MASK,
     TD_ERRORS,
+    as_numpy,
     check_shape,
     host_array,
     integer_limits,
     refuse_dtype,
+    refuse_mask,
 )
 from cpreplay.schema import Column
 
@@ -61,6 +63,9 @@ class DeviceInputs:
 
     def update(self, rows: Any, tokens: Any, td_errors: Any) -> tuple[Any, Any, Any]:
         """What a priority update is given: rows, draw tokens or None, TD errors; one a lane."""
+        on_device = self._device_array(rows, INDICES)
+        rows = as_numpy(rows, INDICES) if on_device is None else on_device
+        refuse_mask(rows.dtype)
         rows = self._checked(rows, INDICES, ANY_ROWS)
         lanes = len(rows)
         if tokens is not None:

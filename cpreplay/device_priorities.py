@@ -110,7 +110,7 @@ class DrawMemory:
         self.tiles = -(-lanes // tile)
         self._raw = cupy.empty(lanes, np.float64)
         self._largest = cupy.empty(self.tiles, np.float64)
-        self.tokens = tokens
+        self.tokens = tokens.view(np.uint64).reshape(lanes)
         self.draw = struct(
             DRAW, indices=indices, tokens=tokens, raw=self._raw, largest=self._largest, tile=tile
         )

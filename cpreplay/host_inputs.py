@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpreplay.batch import INDICES, TOKENS
-from cpreplay.inputs import ANY_ROWS, MASK, TD_ERRORS, host_array, integer_limits
+from cpreplay.inputs import (
+    ANY_ROWS,
+    MASK,
+    TD_ERRORS,
+    as_numpy,
+    host_array,
+    integer_limits,
+    refuse_mask,
+)
 from cpreplay.schema import Column
 
 
@@ -42,6 +50,9 @@ def update_inputs(
     rows: Any, tokens: Any, td_errors: Any
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64] | None, NDArray[np.float64]]:
     """What a priority update is given: rows, draw tokens or None, TD errors; one a lane."""
+    if type(rows) is not np.ndarray:
+        rows = as_numpy(rows, INDICES)
+    refuse_mask(rows.dtype)
     rows = _ROWS.batch(rows, ANY_ROWS)
     lanes = len(rows)
     if tokens is not None:

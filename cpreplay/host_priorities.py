@@ -25,6 +25,8 @@ from cpreplay.priorities import (
     weights_of,
 )
 
+_LARGEST = float(np.finfo(np.float64).max)
+
 
 class HostPriorities:
     """The sum tree of one buffer, and what changes it. The contract is `ops.PriorityOps`.
@@ -136,13 +138,14 @@ class HostPriorities:
     ) -> tuple[NDArray[np.float64], NDArray[np.float32], float]:
         """|TD error| + epsilon of each lane, the leaves of that, and the largest of the first."""
         priorities = np.abs(td_errors)
-        priorities += self._epsilon
-        largest = float(np.maximum.reduce(priorities, initial=0.0))
+        epsilon = self._epsilon.item()
+        largest = float(np.maximum.reduce(priorities, initial=0.0)) + epsilon
         if not largest < np.inf:  # NaN is not smaller either
-            raise _bad_error(td_errors, np.isfinite(td_errors), "is not finite")
+            raise _bad_error(td_errors, priorities < np.inf, priorities <= _LARGEST - epsilon)
+        priorities += epsilon
         leaves = leaves_of(priorities, self._alpha.item())
         if largest >= OVERFLOW and leaves.max() >= OVERFLOW:
-            raise _bad_error(td_errors, leaves < OVERFLOW, "is too large for a float32 leaf")
+            raise _bad_error(td_errors, leaves < OVERFLOW)
         return priorities, leaves.astype(np.float32), largest
 
     def _not_stale(
@@ -164,11 +167,9 @@ class HostPriorities:
         return ~stale
 
 
-def _bad_error(
-    td_errors: NDArray[np.float64], good: NDArray[np.bool_], what: str
-) -> ColumnValueError:
-    lane = int(np.argmin(good))
+def _bad_error(td_errors: NDArray[np.float64], *good: NDArray[np.bool_]) -> ColumnValueError:
+    lane = int(np.logical_and.reduce(good).argmin())
     return ColumnValueError(
-        f"td_errors: lane {lane} is {td_errors[lane]}, which {what}; no priority was changed. Look "
-        "for a diverged loss, or leave such lanes out"
+        f"td_errors: lane {lane} is {td_errors[lane]}, which has no finite float32 leaf; no "
+        "priority was changed. Look for a diverged loss, or leave such lanes out"
     )

@@ -54,7 +54,7 @@ def host_array(value: Any, column: Column, rows: int | None) -> NDArray[Any]:
     ShapeError
         Another shape.
     """
-    array = _cast(_as_numpy(value, column), column)
+    array = _cast(as_numpy(value, column), column)
     check_shape(array.shape, column, rows)
     if column.quantized:
         return _quantize(array, column)
@@ -62,6 +62,14 @@ def host_array(value: Any, column: Column, rows: int | None) -> NDArray[Any]:
         # Bytes other than 0 and 1, which a view of other memory may hold, are true as well.
         return np.asarray(np.not_equal(array.view(np.uint8), 0))
     return array
+
+
+def refuse_mask(dtype: Any) -> None:
+    """Raise `DTypeError` for booleans where rows are wanted, which would be rows 0 and 1."""
+    if dtype == np.dtype(bool):
+        raise DTypeError(
+            "indices: bool was given, and integers are wanted; np.flatnonzero makes rows of a mask"
+        )
 
 
 def check_shape(shape: tuple[int, ...], column: Column, rows: int | None) -> None:
@@ -103,7 +111,8 @@ def refuse_dtype(dtype: np.dtype[Any], column: Column) -> DTypeError:
     )
 
 
-def _as_numpy(value: Any, column: Column) -> NDArray[Any]:
+def as_numpy(value: Any, column: Column) -> NDArray[Any]:
+    """What the caller gave as an array, over the same memory where that is possible."""
     if isinstance(value, np.ndarray | np.generic):
         if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
             raise DTypeError(f"{column.name}: a masked array would lose its mask; fill it first")

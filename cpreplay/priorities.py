@@ -25,7 +25,8 @@ _MASK = 2**64 - 1
 
 def leaves_of(priorities: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
     """Leaves before they are rounded to float32; from `OVERFLOW` up they do not fit."""
-    leaves: NDArray[np.float64] = priorities**alpha
+    with np.errstate(under="ignore"):  # of what is about to be raised to SMALLEST
+        leaves: NDArray[np.float64] = priorities**alpha
     np.maximum(leaves, _SMALLEST, out=leaves)
     return leaves
 
