@@ -348,9 +348,9 @@ class _Replay:
     ) -> None:
         """Set what priorities mean; for buffers made with ``prioritized=True``.
 
-        Row i is drawn with probability ``p_i / sum(p)``, where
-        ``p_i = (abs(td_error_i) + epsilon) ** alpha``, and its loss is to be multiplied by
-        ``(size * p_i / sum(p)) ** -beta``, divided by the batch's largest.
+        A row's priority is ``p = abs(td_error) + epsilon``. Its leaf in the sum tree is
+        ``p ** alpha``; it is drawn with probability ``P = leaf / total``, and its loss is to be
+        multiplied by ``(size * P) ** -beta``, divided by the batch's largest.
 
         Parameters
         ----------
@@ -492,8 +492,8 @@ class _Replay:
         A prioritized buffer also has ``alpha``, ``beta``, ``epsilon``, ``priority_total`` (the sum
         of all leaves), ``max_priority`` (before alpha; new rows enter at it),
         ``invalid_priorities`` and ``stale_updates`` (lanes of updates that were skipped), and
-        ``effective_sample_size``, ``sum(p)**2 / sum(p**2)``: the number of equally likely rows
-        that would vary as much (Kish 1965); it reads every leaf.
+        ``effective_sample_size``, ``sum(leaf)**2 / sum(leaf**2)``: the number of equally likely
+        rows that would vary as much (Kish 1965); it reads every leaf.
         """
         with self._lock:
             control = self._ops.control()
