@@ -100,7 +100,6 @@ class HostPriorities:
         self._tree.update(rows, leaves)
 
     def configure(self, alpha: float, beta: float, epsilon: float) -> None:
-        self._settle()
         control = self._control[0]
         control["alpha"], control["beta"], control["epsilon"] = alpha, beta, epsilon
 

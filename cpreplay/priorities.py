@@ -67,7 +67,9 @@ def stale_lanes(
 ) -> NDArray[np.bool_]:
     """Whether the row of each lane was overwritten since its draw, at most ``total`` rows ago."""
     since = ages.astype(np.int64)
-    return (since >= capacity) | ((rows - (total - since)) % capacity < since)
+    # How far a row lies ahead of the head at the draw, and how far the head has come since.
+    stale: NDArray[np.bool_] = (rows - (total - since)) % capacity < since
+    return stale
 
 
 def effective_sample_size(chunks: Any) -> float:

@@ -44,8 +44,7 @@ __device__ __forceinline__ bool is_stale(const control_t* c, i64 row, u64 token)
     const u64 age = draw_token(c) - token;
     if (age > (u64)c->total) return true;
     const i64 since = (i64)age;
-    if (since >= c->capacity) return true;
-    const i64 ahead = row - (c->total - since) % c->capacity;
+    const i64 ahead = row - (c->total - since) % c->capacity;  // of the head at the draw
     return (ahead < 0 ? ahead + c->capacity : ahead) < since;
 }
 
