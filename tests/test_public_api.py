@@ -36,6 +36,8 @@ CLASSES = {
     ),
 }
 FUNCTIONS = {
+    "StorePerSampleCpuStep": "(obs, act, batch, cap, **options)",
+    "StorePerSampleGpuStep": "(obs, act, batch, cap, obs_store_dtype=None, **options)",
     "StoreUniformSampleCpuStep": "(obs, act, batch, cap, **options)",
     "StoreUniformSampleGpuStep": "(obs, act, batch, cap, **options)",
 }
@@ -62,13 +64,16 @@ BUFFER_METHODS = {
     "check": "()",
     "column": "(name)",
     "configure_ere": "(enable=True, eta=0.996, c_min=1, k_max=1000)",
+    "configure_per": "(alpha=0.6, beta=0.4, epsilon=1e-06)",
     "holds": "(rows)",
     "make_batch": "(batch_size)",
     "pin_demo_prefix": "(n, *, batch_size=None)",
     "sample": "(batch_size, out=None)",
     "sample_range": "(batch_size, lo, hi, out=None)",
+    "set_beta": "(beta)",
     "stats": "()",
     "synchronize": "()",
+    "update_priorities": "(batch, td_errors)",
 }
 BUFFER_ATTRIBUTES = {
     "capacity", "columns", "demo_count", "head", "nbytes", "prioritized", "seed",
@@ -80,11 +85,14 @@ BLOCK_METHODS = {
         "(obs, action, reward, next_obs, terminated, truncated=None, *, mask=None, **extra)"
     ),
     "configure_ere": "(enable=True, eta=0.996, c_min=1, k_max=1000)",
+    "configure_per": "(alpha=0.6, beta=0.4, epsilon=1e-06)",
     "count": "()",
     "demo_count": "()",
     "pin_demo_prefix": "(n)",
+    "set_beta": "(beta)",
     "setup": "(learning_starts, *, fixed=False)",
     "step": "(step_index)",
+    "update_priorities": "(td_errors)",
 }
 BLOCK_ATTRIBUTES = {"buffer"}
 
@@ -182,9 +190,9 @@ def test_everything_public_is_documented(cls: type) -> None:
 # Each at work
 
 
-def filled(backend: Backend) -> Any:
+def filled(backend: Backend, prioritized: bool = False) -> Any:
     """A buffer of 8 rows that holds rows 0 to 5."""
-    buffer = backend.buffer(3, (), 8, seed=11, action_dtype="int64")
+    buffer = backend.buffer(3, (), 8, prioritized, seed=11, action_dtype="int64")
     rows = np.arange(6)
     spread = np.stack([rows] * 3, 1)
     buffer.add_batch(spread, rows, rows, spread + 1, rows > 3)
@@ -226,6 +234,20 @@ def exercise_configure_ere(backend: Backend) -> None:
     buffer.sample(1)
     buffer.sample(1)
     assert set(backend.numpy(buffer.sample(100).indices).tolist()) == {4, 5}  # c_min holds
+
+
+def exercise_configure_per(backend: Backend) -> None:
+    buffer = backend.buffer(3, (), 8, True)
+    buffer.configure_per(1.0, 0.5, 0.25)
+    stats = buffer.stats()
+    assert (stats["alpha"], stats["beta"], stats["epsilon"]) == (1.0, 0.5, 0.25)
+    obs = np.zeros((3, 3))
+    buffer.add_batch(obs, [0, 1, 2], [0, 1, 2], obs, [0, 0, 0])
+    buffer.update_priorities([0, 1, 2], [0.25, -1.75, 1.0])
+    assert buffer.stats()["priority_total"] == 0.5 + 2.0 + 1.25
+    buffer.configure_per(1.0, 0.5, 0.0)  # what the stored leaves are made of may not change
+    with refused(backend, buffer, cpreplay.OrderError, "alpha=0.5", "before the first add"):
+        buffer.configure_per(0.5)
 
 
 def exercise_holds(backend: Backend) -> None:
@@ -270,10 +292,37 @@ def exercise_sample_range(backend: Backend) -> None:
     assert set(backend.numpy(out.reward).tolist()) == {0}
 
 
+def exercise_set_beta(backend: Backend) -> None:
+    buffer = filled(backend, prioritized=True)
+    buffer.update_priorities([0, 1, 2, 3, 4, 5], [3.0, 0, 0, 0, 0, 1.0])
+    buffer.set_beta(0.0)
+    assert set(backend.numpy(buffer.sample(40).weights).tolist()) == {1.0}
+    buffer.set_beta(1.0)
+    batch = buffer.sample(40)
+    rows, weights = backend.numpy(batch.indices), backend.numpy(batch.weights)
+    assert weights.max() == 1.0
+    ratio = weights[rows == 0][0] / weights[rows == 5][0]  # those of |td| = 3 and 1
+    assert ratio == pytest.approx(3**-0.6, rel=1e-5)
+
+
 def exercise_stats(backend: Backend) -> None:
     buffer = filled(backend)
     buffer.sample(3)
-    assert buffer.stats() == {
+    prioritized = filled(backend, prioritized=True)
+    prioritized.sample(3)
+    stats = buffer.stats()
+    assert prioritized.stats() == stats | {
+        "nbytes": prioritized.nbytes,
+        "alpha": 0.6,
+        "beta": 0.4,
+        "epsilon": 1e-6,
+        "priority_total": 6.0,
+        "max_priority": 1.0,
+        "invalid_priorities": 0,
+        "stale_updates": 0,
+        "effective_sample_size": 6.0,
+    }
+    assert stats == {
         "size": 6,
         "capacity": 8,
         "total": 6,
@@ -293,6 +342,21 @@ def exercise_synchronize(backend: Backend) -> None:
     assert buffer.synchronize() is None
     if backend.is_device:  # nothing is left to be done on this stream
         assert backend.cupy.cuda.get_current_stream().done
+
+
+def exercise_update_priorities(backend: Backend) -> None:
+    buffer = filled(backend, prioritized=True)
+    batch = buffer.sample(40)
+    buffer.update_priorities(batch, (backend.numpy(batch.indices) == 2) * 1.0)
+    rows = backend.numpy(buffer.sample(1000).indices)
+    assert (rows == 2).mean() > 0.99
+    buffer.update_priorities([2, 4], [0.0, -7.0])
+    rows = backend.numpy(buffer.sample(1000).indices)
+    assert (rows == 4).mean() > 0.99
+    assert buffer.stats()["max_priority"] == 7.000001
+    plain = filled(backend)
+    with refused(backend, plain, cpreplay.OrderError, "update_priorities", "prioritized=True"):
+        plain.update_priorities([2], [1.0])
 
 
 def exercise_capacity(backend: Backend) -> None:
@@ -323,10 +387,17 @@ def exercise_nbytes(backend: Backend) -> None:
     buffer = filled(backend)
     rows = 8 * sum(column.stored_nbytes for column in buffer.columns)
     assert rows < buffer.nbytes < rows + 2**20  # a host buffer has scratch
+    tree = 16 * 4 + 16 * 8  # leaves and root, each in a whole node
+    assert filled(backend, prioritized=True).nbytes >= buffer.nbytes + tree
 
 
 def exercise_prioritized(backend: Backend) -> None:
     assert filled(backend).prioritized is False
+    buffer = filled(backend, prioritized=True)
+    assert buffer.prioritized is True
+    assert buffer.sample(4).weights is not None
+    with pytest.raises(AttributeError):
+        buffer.prioritized = False
 
 
 def exercise_seed(backend: Backend) -> None:
@@ -342,10 +413,12 @@ BUFFER_EXERCISES: dict[str, Callable[[Backend], None]] = {
 }
 
 
-def block_of(backend: Backend, *, ready: bool = True) -> ReplaySampleStep:
-    block = ReplaySampleStep(
-        backend.buffer(3, (), 8, seed=11, extra_columns={"truncated": bool}), 4
-    )
+def block_of(
+    backend: Backend, *, ready: bool = True, prioritized: bool = False
+) -> ReplaySampleStep:
+    columns = {"truncated": bool}
+    buffer = backend.buffer(3, (), 8, prioritized, seed=11, extra_columns=columns)
+    block = ReplaySampleStep(buffer, 4)
     if ready:
         block.setup(2)
         rows, obs = np.arange(5), np.zeros((5, 3))
@@ -373,6 +446,13 @@ def block_configure_ere(backend: Backend) -> None:
     assert block.buffer.stats()["ere"]
 
 
+def block_configure_per(backend: Backend) -> None:
+    block = block_of(backend, ready=False, prioritized=True)
+    block.configure_per(0.5, 1.0, 0.25)
+    stats = block.buffer.stats()
+    assert (stats["alpha"], stats["beta"], stats["epsilon"]) == (0.5, 1.0, 0.25)
+
+
 def block_count(backend: Backend) -> None:
     assert block_of(backend).count() == 5
 
@@ -389,6 +469,12 @@ def block_pin_demo_prefix(backend: Backend) -> None:
     assert (block.demo_count(), block.buffer.demo_count) == (5, 5)
 
 
+def block_set_beta(backend: Backend) -> None:
+    block = block_of(backend, prioritized=True)
+    block.set_beta(0.75)
+    assert block.buffer.stats()["beta"] == 0.75
+
+
 def block_setup(backend: Backend) -> None:
     block = block_of(backend, ready=False)
     block.setup(3, fixed=True)
@@ -403,6 +489,15 @@ def block_step(backend: Backend) -> None:
     assert batch is not None
     assert set(backend.numpy(batch.indices).tolist()) <= set(range(5))
     assert backend.numpy(batch.reward).tolist() == backend.numpy(batch.indices).tolist()
+
+
+def block_update_priorities(backend: Backend) -> None:
+    block = block_of(backend, prioritized=True)
+    with refused(backend, block.buffer, cpreplay.OrderError, "update_priorities", "no minibatch"):
+        block.update_priorities(np.ones(4))
+    batch = block.step(2)
+    block.update_priorities(backend.numpy(batch.indices) + 1.0)
+    assert block.buffer.stats()["max_priority"] == 1.0 + max(backend.numpy(batch.indices)) + 1e-6
 
 
 def block_buffer(backend: Backend) -> None:
