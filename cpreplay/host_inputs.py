@@ -16,9 +16,9 @@ from cpreplay.inputs import (
     MASK,
     TD_ERRORS,
     as_numpy,
+    check_update,
     host_array,
     integer_limits,
-    refuse_mask,
 )
 from cpreplay.schema import Column
 
@@ -50,9 +50,9 @@ def update_inputs(
     rows: Any, tokens: Any, td_errors: Any
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64] | None, NDArray[np.float64]]:
     """What a priority update is given: rows, draw tokens or None, TD errors; one a lane."""
-    if type(rows) is not np.ndarray:
-        rows = as_numpy(rows, INDICES)
-    refuse_mask(rows.dtype)
+    rows, td_errors = as_numpy(rows, INDICES), as_numpy(td_errors, TD_ERRORS)
+    tokens = None if tokens is None else as_numpy(tokens, TOKENS)
+    check_update(rows, tokens, td_errors)
     rows = _ROWS.batch(rows, ANY_ROWS)
     lanes = len(rows)
     if tokens is not None:

@@ -57,6 +57,11 @@ def draw_token(total: int, run: int) -> int:
     return (total + run) & _MASK
 
 
+def no_token(run: int) -> int:
+    """A token that is of no draw: its age is beyond every total."""
+    return (run + 2**63) & _MASK
+
+
 def ages_of(tokens: NDArray[np.uint64], total: int, run: int) -> NDArray[np.uint64]:
     """Rows written since each lane was drawn. More than ``total`` means a token of another run."""
     return np.uint64(draw_token(total, run)) - tokens

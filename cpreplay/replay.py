@@ -32,6 +32,9 @@ from cpreplay.tree_levels import tree_nbytes
 
 MAX_CAPACITY = 2**31
 
+# Leaves that statistics look at together.
+_LEAVES = 2**20
+
 
 class _Replay:
     """What host and device buffers have in common, which is nearly everything."""
@@ -115,6 +118,7 @@ class _Replay:
         row = self._ops.ingest_row(values)  # not under the lock: it may run the caller's code
         with self._lock:
             known = self._known(1)
+            self._total.expect()
             self._ops.store_row(row)
             self._total.count(known)
 
@@ -160,6 +164,7 @@ class _Replay:
             return
         with self._lock:
             known = self._known(count)
+            self._total.expect()
             self._ops.store(columns, rows, mask)
             self._total.count(known)
 
@@ -266,7 +271,10 @@ class _Replay:
         CaptureError
             Device only: the stream is capturing.
         """
-        return self._ops.make_batch(check_batch_size(batch_size))
+        batch = self._ops.make_batch(check_batch_size(batch_size))
+        if self._ops.priorities is not None:
+            self._ops.priorities.disown(batch)
+        return batch
 
     # Policies
 
@@ -377,12 +385,11 @@ class _Replay:
         Source: Schaul et al. 2016, arXiv:1511.05952, equation 1 and sections 3.3 and 3.4. It waits
         only where alpha changes and the host knows of no row.
         """
+        alpha, beta, epsilon = self._policy.check_per(alpha, beta, epsilon)
         with self._lock:
-            self._policy.check_per(alpha, beta, epsilon)
-            alpha = float(alpha)
             if alpha != self._policy.alpha:
                 self._policy.check_alpha(alpha, self._total.size_up_to(1))
-            self._priorities.configure(alpha, float(beta), float(epsilon))
+            self._priorities.configure(alpha, beta, epsilon)
             self._policy.alpha = alpha
 
     def set_beta(self, beta: float) -> None:
@@ -403,9 +410,9 @@ class _Replay:
             The stream is capturing: every replay would put this value back. Set it outside; a graph
             that was captured before obeys.
         """
+        beta = self._policy.check_beta(beta)
         with self._lock:
-            self._policy.check_beta(beta)
-            self._priorities.set_beta(float(beta))
+            self._priorities.set_beta(beta)
 
     def update_priorities(self, batch: Any, td_errors: Any) -> None:
         """Give drawn rows the priority of their new TD errors.
@@ -447,8 +454,8 @@ class _Replay:
             tokens = batch._tokens
             if tokens is None:
                 raise ConfigurationError(
-                    "update_priorities: this batch is of a buffer without priorities; give one of "
-                    "this buffer's own sample"
+                    "update_priorities: this batch has no draw tokens: it is of a buffer without "
+                    "priorities, or has lost them; give one of this buffer's own sample"
                 )
             batch = batch.indices
         update = self._priorities.ingest(batch, tokens, td_errors)  # may run the caller's code
@@ -606,7 +613,8 @@ class _Replay:
         names = ("alpha", "beta", "epsilon", "max_priority", "invalid_priorities", "stale_updates")
         levels = self._priorities.levels()
         root = self._ops.to_host(levels[-1])
-        leaves = map(self._ops.to_host, parts(levels[0]))
+        held = ring_size(int(control["total"]), self._capacity)
+        leaves = map(self._ops.to_host, parts(levels[0][:held], _LEAVES))
         return {
             **{name: control[name] for name in names},
             "priority_total": float(root[0]),

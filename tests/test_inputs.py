@@ -955,7 +955,7 @@ def test_device_arrays_of_an_update_have_one_error_for_each_row(device: Backend)
 )  # fmt: skip
 def test_rows_of_an_update_are_integers(rows: Any, backend: Backend) -> None:
     buffer = prioritized(backend)
-    with refused(backend, buffer, DTypeError, "indices", "a column of int64"):
+    with refused(backend, buffer, DTypeError, "indices", "int64 is wanted"):
         buffer.update_priorities(rows, ERRORS)
 
 
@@ -983,7 +983,7 @@ def test_a_device_mask_is_not_taken_for_the_rows_zero_and_one(device: Backend) -
 )  # fmt: skip
 def test_errors_are_numbers(errors: Any, backend: Backend) -> None:
     buffer = prioritized(backend)
-    with refused(backend, buffer, DTypeError, "td_errors", "a column of float64"):
+    with refused(backend, buffer, DTypeError, "td_errors", "float64 is wanted"):
         buffer.update_priorities(ROWS, errors)
 
 

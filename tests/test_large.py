@@ -204,7 +204,7 @@ def test_a_tree_of_2_31_rows_is_set_drawn_and_updated_at_its_ends(backend: Backe
     if backend.is_device:
         on_card = backend.array(control.view(np.uint8))
         parts = (small.priorities._card, small.priorities._kernels, small.priorities._inputs)
-        priorities = DevicePriorities(*parts, on_card, capacity)
+        priorities = DevicePriorities(*parts, on_card, capacity, 0)
         priorities.enter(5, None)
     else:
         priorities = HostPriorities(control, capacity)

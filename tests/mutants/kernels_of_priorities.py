@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant
 
 _TESTS = (
     "--kernels-only", "sumtree", "priorities", "prioritized", "golden", "cost",
-    "state_machine_prioritized", "capture_prioritized", "distribution",
+    "broken_off", "state_machine_prioritized", "capture_prioritized", "distribution",
 )  # fmt: skip
 
 PRIORITY_KERNEL_TESTS = {
@@ -614,9 +614,9 @@ _FORMULAS = [
     Mutant("FLOAT_OVERFLOW 0x1.ffffffp127", "FLOAT_OVERFLOW 0x1.fffffep127"),
     Mutant("FLOAT_OVERFLOW 0x1.ffffffp127", "FLOAT_OVERFLOW 0x1p128"),
     Mutant("LARGEST_DOUBLE 0x1.fffffffffffffp1023", "LARGEST_DOUBLE 0x1p1023"),
-    Mutant("leaf = pow(priority, c->alpha);", "leaf = priority;"),
-    Mutant("leaf = pow(priority, c->alpha);", "leaf = pow(priority, c->beta);"),
-    Mutant("leaf = pow(priority, c->alpha);", "leaf = powf(priority, c->alpha);"),
+    Mutant("leaf = power(priority, c->alpha);", "leaf = priority;"),
+    Mutant("leaf = power(priority, c->alpha);", "leaf = power(priority, c->beta);"),
+    Mutant("leaf = power(priority, c->alpha);", "leaf = powf(priority, c->alpha);"),
     Mutant("leaf > SMALLEST_MASS ? leaf : SMALLEST_MASS", "leaf"),
     Mutant("leaf > SMALLEST_MASS ? leaf : SMALLEST_MASS", "leaf > 0.0 ? leaf : SMALLEST_MASS"),
     Mutant("leaf > SMALLEST_MASS ? leaf : SMALLEST_MASS", "leaf + SMALLEST_MASS"),
@@ -634,29 +634,27 @@ _FORMULAS = [
         "if (priority < FLOAT_OVERFLOW) return true;",
         "if (!(priority >= FLOAT_OVERFLOW)) return true;",
     ),
-    Mutant("return priority <= LARGEST_DOUBLE && pow", "return pow"),
-    Mutant("return priority <= LARGEST_DOUBLE && pow", "return priority < LARGEST_DOUBLE && pow"),
+    Mutant("    if (!(priority <= LARGEST_DOUBLE)) return false;", ""),
+    Mutant("if (!(priority <= LARGEST_DOUBLE))", "if (!(priority < LARGEST_DOUBLE))"),
+    Mutant("if (!(priority <= LARGEST_DOUBLE))", "if (priority > LARGEST_DOUBLE)"),
     Mutant(
-        "return priority <= LARGEST_DOUBLE && pow", "return !(priority > LARGEST_DOUBLE) && pow"
+        "return power(priority, c->alpha) < FLOAT_OVERFLOW",
+        "return power(priority, c->alpha) <= FLOAT_OVERFLOW",
     ),
-    Mutant(
-        "&& pow(priority, c->alpha) < FLOAT_OVERFLOW",
-        "&& pow(priority, c->alpha) <= FLOAT_OVERFLOW",
-    ),
-    Mutant("&& pow(priority, c->alpha) < FLOAT_OVERFLOW", ""),
-    Mutant("&& pow(priority, c->alpha) < FLOAT_OVERFLOW", "&& false"),
+    Mutant("return power(priority, c->alpha) < FLOAT_OVERFLOW", "return true"),
+    Mutant("return power(priority, c->alpha) < FLOAT_OVERFLOW", "return false"),
     # Weights
     Mutant(
-        "pow((double)ring_size(c) * (double)leaf / total, -c->beta)",
-        "pow((double)ring_size(c) * (double)leaf / total, c->beta)",
+        "power((double)ring_size(c) * (double)leaf / total, -c->beta)",
+        "power((double)ring_size(c) * (double)leaf / total, c->beta)",
     ),
     Mutant(
-        "pow((double)ring_size(c) * (double)leaf / total, -c->beta)",
-        "pow((double)ring_size(c) * (double)leaf / total, -c->alpha)",
+        "power((double)ring_size(c) * (double)leaf / total, -c->beta)",
+        "power((double)ring_size(c) * (double)leaf / total, -c->alpha)",
     ),
     Mutant(
-        "pow((double)ring_size(c) * (double)leaf / total, -c->beta)",
-        "pow((double)ring_size(c) * (double)leaf / total, -1.0)",
+        "power((double)ring_size(c) * (double)leaf / total, -c->beta)",
+        "power((double)ring_size(c) * (double)leaf / total, -1.0)",
     ),
     Mutant("(double)ring_size(c) * (double)leaf / total", "(double)leaf / total"),
     Mutant(
@@ -708,17 +706,17 @@ _FORMULAS = [
     ),
     # What is given
     Mutant(
-        "    const i64* rows;\n    const u64* tokens;",
-        "    const u64* tokens;\n    const i64* rows;",
+        "    const i64* rows;\n    const u32* tokens;",
+        "    const u32* tokens;\n    const i64* rows;",
     ),
     Mutant("u.error_bytes == 8 ?", "u.error_bytes != 8 ?"),
     Mutant("u.error_bytes == 8 ?", "true ?"),
     Mutant("u.error_bytes == 8 ?", "false ?"),
-    Mutant("fabs(error) + c->epsilon", "error + c->epsilon"),
-    Mutant("fabs(error) + c->epsilon", "fabs(error)"),
-    Mutant("fabs(error) + c->epsilon", "fabs(error + c->epsilon)"),
-    Mutant("fabs(error) + c->epsilon", "(float)(fabs(error) + c->epsilon)"),
-    Mutant("fabs(error) + c->epsilon", "fmax(fabs(error), c->epsilon)"),
+    Mutant("fabs(((const double*)u.errors)[lane])", "((const double*)u.errors)[lane]"),
+    Mutant("return size + c->epsilon;", "return size;"),
+    Mutant("return size + c->epsilon;", "return size - c->epsilon;"),
+    Mutant("return size + c->epsilon;", "return (float)(size + c->epsilon);"),
+    Mutant("return size + c->epsilon;", "return fmax(size, c->epsilon);"),
     # The verdict
     Mutant(
         "if (row < 0 || row >= ring_size(c)) return STALE;",
@@ -745,10 +743,10 @@ _FORMULAS = [
         "if (row < 0 || row >= ring_size(c)) return STALE;",
         "if (row < 0 || row >= ring_size(c)) return INVALID;",
     ),
-    Mutant("if (u.tokens && is_stale(c, row, u.tokens[lane])) return STALE;", ""),
+    Mutant("if (u.tokens && is_stale(c, row, token_of(u, lane))) return STALE;", ""),
     Mutant("if (u.tokens && is_stale(", "if (is_stale("),
-    Mutant("is_stale(c, row, u.tokens[lane])", "is_stale(c, row, u.tokens[0])"),
-    Mutant("u.tokens[lane])) return STALE;", "u.tokens[lane])) return INVALID;"),
+    Mutant("is_stale(c, row, token_of(u, lane))", "is_stale(c, row, token_of(u, 0))"),
+    Mutant("token_of(u, lane))) return STALE;", "token_of(u, lane))) return INVALID;"),
     Mutant("has_leaf(c, priority_of(c, u, lane)) ? WRITTEN : INVALID", "WRITTEN"),
     Mutant(
         "has_leaf(c, priority_of(c, u, lane)) ? WRITTEN : INVALID",
@@ -764,6 +762,43 @@ _FORMULAS = [
         "    if (row < 0 || row",
         "    if (!has_leaf(c, priority_of(c, u, lane))) return INVALID;\n    if (row < 0 || row",
     ),
+    # Powers without pow
+    Mutant("    if (exponent == 1.0) return base;\n", ""),
+    Mutant("    if (exponent == 0.5) return sqrt(base);\n", ""),
+    Mutant("    if (exponent == 0.0) return 1.0;\n", ""),
+    Mutant("    if (exponent == -1.0) return 1.0 / base;\n", ""),
+    Mutant("if (exponent == 1.0) return base;", "if (exponent == 1.0) return 1.0;"),
+    Mutant("if (exponent == 0.5) return sqrt(base);", "if (exponent == 0.5) return sqrtf(base);"),
+    Mutant("if (exponent == 0.5)", "if (exponent == -0.5)"),
+    Mutant("if (exponent == 0.0) return 1.0;", "if (exponent == 0.0) return 0.0;"),
+    Mutant("if (exponent == -1.0) return 1.0 / base;", "if (exponent == -1.0) return base;"),
+    Mutant("return pow(base, exponent);", "return pow(base, -exponent);"),
+    Mutant("return pow(base, exponent);", "return exp2(exponent * log2(base));"),
+    # Words and bits
+    Mutant(
+        "u.tokens[2 * lane + 1] << 32 | u.tokens[2 * lane]",
+        "u.tokens[2 * lane] << 32 | u.tokens[2 * lane + 1]",
+    ),
+    Mutant(
+        "u.tokens[2 * lane + 1] << 32 | u.tokens[2 * lane]",
+        "u.tokens[lane + 1] << 32 | u.tokens[lane]",
+    ),
+    Mutant(
+        "return (u64)u.tokens[2 * lane + 1] << 32 | u.tokens[2 * lane];",
+        "return u.tokens[2 * lane];",
+    ),
+    Mutant(
+        "return (u64)u.tokens[2 * lane + 1] << 32 | u.tokens[2 * lane];",
+        "return ((const u64*)u.tokens)[lane];",
+    ),
+    Mutant("bits & 0x7FFFFFFFu", "bits"),
+    Mutant("bits & 0x7FFFFFFFu", "bits & 0x3FFFFFFFu"),
+    Mutant("size < 0x00800000u ?", "size <= 0x00800000u ?"),
+    Mutant("size < 0x00800000u ?", "size < 0x00400000u ?"),
+    Mutant("size < 0x00800000u ?", "false ?"),
+    Mutant("(double)size * 0x1p-149", "(double)size * 0x1p-148"),
+    Mutant("(double)size * 0x1p-149", "0.0"),
+    Mutant("(double)__uint_as_float(size)", "-(double)__uint_as_float(size)"),
 ]
 
 PRIORITY_KERNELS = {

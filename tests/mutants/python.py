@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.python_of_priorities import PRIORITY_PYTHON, PRIORITY_PYTHON_TESTS
 
 _RING = ("recent_and_demos", "policies", "golden", "replay", "inputs")
-_PER = ("prioritized", "priorities", "state_machine_prioritized")
+_PER = ("prioritized", "priorities", "broken_off", "state_machine_prioritized")
 _CARD = ("capture", "device_arrays", "availability", "memory", "steps")
 
 #: The test files that a mutant of a module meets, those that fail soonest first.
@@ -54,7 +54,14 @@ PYTHON_TESTS = {
     "cpreplay/schema.py": ("schema", "batch", "replay"),
     "cpreplay/batch.py": ("batch", "device_arrays", "replay", *_PER),
     "cpreplay/steps.py": ("steps", "prioritized"),
-    "cpreplay/known_total.py": ("replay", "capture", "recent_and_demos", "steps", "policies"),
+    "cpreplay/known_total.py": (
+        "replay",
+        "capture",
+        "recent_and_demos",
+        "steps",
+        "policies",
+        "broken_off",
+    ),
     "cpreplay/invariants.py": ("replay", "recent_and_demos", "capture", *_PER, "sumtree"),
     "cpreplay/cuda_device.py": ("availability", *_CARD),
     "cpreplay/device_inputs.py": (
@@ -211,35 +218,32 @@ _POLICIES = [
     Mutant("        if not self.prioritized:\n", "        if False:\n"),
     Mutant('        self.check_prioritized("configure_per")\n', ""),
     Mutant('        self.check_prioritized("set_beta")\n', ""),
-    Mutant('        _check_unit("configure_per", "alpha", alpha)\n', ""),
-    Mutant('        _check_unit("configure_per", "beta", beta)\n', ""),
-    Mutant('        _check_unit("set_beta", "beta", beta)\n', ""),
-    Mutant("_is_number(epsilon) and 0.0 <= epsilon < math.inf", "0.0 <= epsilon < math.inf"),
-    Mutant(
-        "_is_number(epsilon) and 0.0 <= epsilon < math.inf",
-        "_is_number(epsilon) and 0.0 < epsilon < math.inf",
-    ),
-    Mutant(
-        "_is_number(epsilon) and 0.0 <= epsilon < math.inf",
-        "_is_number(epsilon) and 0.0 <= epsilon",
-    ),
-    Mutant(
-        "_is_number(epsilon) and 0.0 <= epsilon < math.inf",
-        "_is_number(epsilon) and epsilon < math.inf",
-    ),
+    Mutant('_unit("configure_per", "alpha", alpha)', "float(alpha)"),
+    Mutant('_unit("configure_per", "beta", beta)', "float(beta)"),
+    Mutant('return _unit("set_beta", "beta", beta)', "return float(beta)"),
+    Mutant("if not 0.0 <= offset < math.inf:", "if not 0.0 < offset < math.inf:"),
+    Mutant("if not 0.0 <= offset < math.inf:", "if not 0.0 <= offset:"),
+    Mutant("if not 0.0 <= offset < math.inf:", "if not offset < math.inf:"),
+    Mutant("if not 0.0 <= offset < math.inf:", "if offset < 0.0 or offset == math.inf:"),
+    Mutant("return (*unit, offset)", "return (*unit[::-1], offset)"),
     Mutant("if size and alpha != self.alpha:", "if alpha != self.alpha:"),
     Mutant("if size and alpha != self.alpha:", "if size:"),
     Mutant("if size and alpha != self.alpha:", "if size > 1 and alpha != self.alpha:"),
     Mutant("if size and alpha != self.alpha:", "if size and alpha > self.alpha:"),
-    Mutant("_is_number(value) and 0.0 <= value <= 1.0", "_is_number(value) and 0.0 < value <= 1.0"),
-    Mutant("_is_number(value) and 0.0 <= value <= 1.0", "_is_number(value) and 0.0 <= value < 1.0"),
-    Mutant("_is_number(value) and 0.0 <= value <= 1.0", "_is_number(value) and value <= 1.0"),
-    Mutant("_is_number(value) and 0.0 <= value <= 1.0", "_is_number(value) and 0.0 <= value"),
-    Mutant("_is_number(value) and 0.0 <= value <= 1.0", "0.0 <= value <= 1.0"),
-    Mutant(
-        "if not (_is_number(value) and 0.0 <= value <= 1.0)",
-        "if _is_number(value) and (value < 0 or value > 1)",
-    ),
+    Mutant("if not 0.0 <= number <= 1.0:", "if not 0.0 < number <= 1.0:"),
+    Mutant("if not 0.0 <= number <= 1.0:", "if not 0.0 <= number < 1.0:"),
+    Mutant("if not 0.0 <= number <= 1.0:", "if not 0.0 <= number:"),
+    Mutant("if not 0.0 <= number <= 1.0:", "if not number <= 1.0:"),
+    Mutant("if not 0.0 <= number <= 1.0:", "if number < 0.0 or number > 1.0:"),
+    Mutant("    return number\n", "    return value\n"),
+    Mutant("bool | np.bool_ | str | bytes", "str | bytes"),
+    Mutant("bool | np.bool_ | str | bytes", "bool | str | bytes"),
+    Mutant("bool | np.bool_ | str | bytes", "bool | np.bool_"),
+    Mutant("except (TypeError, ValueError, OverflowError):", "except (ValueError, OverflowError):"),
+    Mutant("except (TypeError, ValueError, OverflowError):", "except (TypeError, OverflowError):"),
+    Mutant("except (TypeError, ValueError, OverflowError):", "except (TypeError, ValueError):"),
+    Mutant("above if 1.0 < number < 1.000001 else", "above if False else"),
+    Mutant("above if 1.0 < number < 1.000001 else", "above if True else"),
     Mutant(
         "return is_int(value) or isinstance(value, float | np.floating)",
         "return isinstance(value, float | np.floating)",
@@ -495,19 +499,15 @@ _HOST_INPUTS = [
     # What an update is given
     Mutant("_ROWS.batch(rows, ANY_ROWS)", "np.asarray(rows)"),
     Mutant("_ROWS.batch(rows, ANY_ROWS)", "np.asarray(rows).astype(np.int64)"),
-    Mutant("_TOKENS.batch(tokens, lanes)", "_TOKENS.batch(tokens, ANY_ROWS)"),
-    Mutant("_TOKENS.batch(tokens, lanes)", "np.asarray(tokens)"),
+    Mutant("_TOKENS.batch(tokens, lanes)", "tokens"),
     Mutant("_TD_ERRORS.batch(td_errors, lanes)", "_TD_ERRORS.batch(td_errors, ANY_ROWS)"),
     Mutant("_TD_ERRORS.batch(td_errors, lanes)", "np.asarray(td_errors, np.float64)"),
     Mutant(
         "_TD_ERRORS.batch(td_errors, lanes)",
         "_TD_ERRORS.batch(td_errors, lanes).astype(np.float32).astype(np.float64)",
     ),
-    Mutant(
-        "(_ColumnInput, (INDICES, TOKENS, TD_ERRORS))", "(_ColumnInput, (INDICES, TOKENS, INDICES))"
-    ),
-    Mutant("    refuse_mask(rows.dtype)\n", ""),
-    Mutant("    if type(rows) is not np.ndarray:\n        rows = as_numpy(rows, INDICES)\n", ""),
+    Mutant("    check_update(rows, tokens, td_errors)\n", ""),
+    Mutant("None if tokens is None else as_numpy(tokens, TOKENS)", "tokens"),
 ]
 
 _HOST_COLUMNS = [
@@ -847,8 +847,45 @@ _INPUTS = [
     Mutant("np.rint(array * np.float32(255))", "np.rint(array.astype(np.float64) * 255)"),
     Mutant('over="raise"', 'over="ignore"'),
     Mutant('under="ignore"', 'under="raise"'),
-    Mutant("if dtype == np.dtype(bool):", "if False:"),
-    Mutant("if dtype == np.dtype(bool):", 'if dtype.kind in "bu":'),
+    Mutant('if rows.dtype.kind not in "iu" and rows.size and', "if False and"),
+    Mutant(
+        'if rows.dtype.kind not in "iu" and rows.size and', 'if rows.dtype.kind not in "iu" and'
+    ),
+    Mutant(
+        'rows.dtype.kind not in "iu" and rows.size', 'rows.dtype.kind not in "biu" and rows.size'
+    ),
+    Mutant(
+        'rows.dtype.kind not in "iu" and rows.size', 'rows.dtype.kind not in "iuf" and rows.size'
+    ),
+    Mutant('rows.dtype.kind not in "iu" and rows.size', 'rows.dtype.kind != "i" and rows.size'),
+    Mutant("rows.size and not _holds_integers(rows)", "rows.size"),
+    Mutant("if rows.shape != (lanes,) or lanes >= 2**31:", "if rows.shape != (lanes,):"),
+    Mutant("if rows.shape != (lanes,) or lanes >= 2**31:", "if lanes >= 2**31:"),
+    Mutant(
+        "if rows.shape != (lanes,) or lanes >= 2**31:",
+        "if rows.shape != (lanes,) or lanes > 2**31:",
+    ),
+    Mutant(
+        'tokens.dtype.kind not in "iu" or tokens.shape != (lanes, 2)',
+        'tokens.dtype.kind not in "iu"',
+    ),
+    Mutant(
+        'tokens.dtype.kind not in "iu" or tokens.shape != (lanes, 2)', "tokens.shape != (lanes, 2)"
+    ),
+    Mutant(
+        'tokens.dtype.kind not in "iu" or tokens.shape != (lanes, 2)',
+        'tokens.dtype.kind not in "iu" or tokens.shape[0] != lanes',
+    ),
+    Mutant('(ShapeError if tokens.dtype.kind in "iu" else DTypeError)', "(ShapeError)"),
+    Mutant('if td_errors.dtype.kind not in "iuf":', "if False:"),
+    Mutant('if td_errors.dtype.kind not in "iuf":', 'if td_errors.dtype.kind not in "biuf":'),
+    Mutant('if td_errors.dtype.kind not in "iuf":', 'if td_errors.dtype.kind not in "f":'),
+    Mutant("    if td_errors.shape != (lanes,):\n", "    if False:\n"),
+    Mutant(
+        "    if type(value) is np.ndarray:\n        return value\n",
+        "",
+        equivalent="the same array, after a look at its kind",
+    ),
 ]
 
 _REPLAY = [
@@ -872,8 +909,10 @@ _REPLAY = [
     Mutant(
         "        with self._lock:\n"
         "            known = self._known(1)\n"
+        "            self._total.expect()\n"
         "            self._ops.store_row(row)\n",
         "        known = self._known(1)\n"
+        "        self._total.expect()\n"
         "        self._ops.store_row(row)\n"
         "        with self._lock:\n",
     ),
@@ -888,8 +927,10 @@ _REPLAY = [
     ),
     Mutant(
         "            known = self._known(count)\n"
+        "            self._total.expect()\n"
         "            self._ops.store(columns, rows, mask)\n",
         "            known = self._known(count)\n"
+        "            self._total.expect()\n"
         "        self._ops.store(columns, rows, mask)\n"
         "        if True:\n",
     ),
@@ -927,8 +968,8 @@ _REPLAY = [
     Mutant("            lo, hi = check_range(lo, hi, size, self._capacity)\n", ""),
     Mutant("self._ops.sample_range(batch, lo, hi)", "self._ops.sample_range(batch, lo, size)"),
     Mutant(
-        "return self._ops.make_batch(check_batch_size(batch_size))",
-        "return self._ops.make_batch(batch_size)",
+        "batch = self._ops.make_batch(check_batch_size(batch_size))",
+        "batch = self._ops.make_batch(batch_size)",
     ),
     # Policies
     Mutant("            self._policy.set_ere(bool(enable))\n", ""),
@@ -1012,8 +1053,33 @@ _REPLAY = [
     Mutant("secrets.randbits(64) if prioritized else None", "secrets.randbits(64)"),
     Mutant("secrets.randbits(64) if prioritized else None", "None"),
     Mutant("isinstance(prioritized, bool | np.bool_)", "isinstance(prioritized, bool)"),
-    Mutant("            self._policy.check_per(alpha, beta, epsilon)\n", ""),
-    Mutant("            alpha = float(alpha)\n", ""),
+    Mutant("        alpha, beta, epsilon = self._policy.check_per(alpha, beta, epsilon)\n", ""),
+    Mutant(
+        "alpha, beta, epsilon = self._policy.check_per",
+        "beta, alpha, epsilon = self._policy.check_per",
+    ),
+    Mutant("alpha, beta, epsilon = self._policy.check_per", "_ = self._policy.check_per"),
+    Mutant(
+        "            self._total.expect()\n            self._ops.store_row(row)\n",
+        "            self._ops.store_row(row)\n",
+    ),
+    Mutant(
+        "            self._total.expect()\n            self._ops.store(columns",
+        "            self._ops.store(columns",
+    ),
+    Mutant("            self._ops.priorities.disown(batch)\n", "            pass\n"),
+    Mutant("if self._ops.priorities is not None:", "if True:"),
+    Mutant('held = ring_size(int(control["total"]), self._capacity)', "held = 16"),
+    Mutant(
+        'held = ring_size(int(control["total"]), self._capacity)',
+        "held = self._capacity",
+        equivalent="leaves beyond the rows held are 0",
+    ),
+    Mutant(
+        "_LEAVES = 2**20",
+        "_LEAVES = 1",
+        equivalent="the sums are the same but for a rounding, and cost more",
+    ),
     Mutant("if alpha != self._policy.alpha:", "if False:"),
     Mutant("if alpha != self._policy.alpha:", "if True:"),
     Mutant(
@@ -1025,23 +1091,19 @@ _REPLAY = [
         "self._policy.check_alpha(alpha, len(self))",
     ),
     Mutant(
-        "self._priorities.configure(alpha, float(beta), float(epsilon))",
-        "self._priorities.configure(alpha, float(epsilon), float(beta))",
-    ),
-    Mutant(
-        "self._priorities.configure(alpha, float(beta), float(epsilon))",
         "self._priorities.configure(alpha, beta, epsilon)",
+        "self._priorities.configure(alpha, epsilon, beta)",
     ),
     Mutant("            self._policy.alpha = alpha\n", ""),
     Mutant(
-        "            self._priorities.configure(alpha, float(beta), float(epsilon))\n"
+        "            self._priorities.configure(alpha, beta, epsilon)\n"
         "            self._policy.alpha = alpha\n",
         "            self._policy.alpha = alpha\n"
-        "            self._priorities.configure(alpha, float(beta), float(epsilon))\n",
+        "            self._priorities.configure(alpha, beta, epsilon)\n",
     ),
-    Mutant("            self._policy.check_beta(beta)\n", ""),
-    Mutant("            self._priorities.set_beta(float(beta))\n", ""),
-    Mutant("self._priorities.set_beta(float(beta))", "self._priorities.set_beta(beta)"),
+    Mutant("beta = self._policy.check_beta(beta)", "pass"),
+    Mutant("beta = self._policy.check_beta(beta)", "self._policy.check_beta(beta)"),
+    Mutant("            self._priorities.set_beta(beta)\n", "            pass\n"),
     Mutant('        self._policy.check_prioritized("update_priorities")\n', ""),
     Mutant(
         "            tokens = batch._tokens\n            if tokens is None:",
@@ -1071,7 +1133,7 @@ _REPLAY = [
         '("alpha", "beta", "epsilon", "max_priority", "invalid_priorities")',
     ),
     Mutant("root = self._ops.to_host(levels[-1])", "root = self._ops.to_host(levels[1])"),
-    Mutant("parts(levels[0]))", "[levels[0][:16]])"),
+    Mutant("parts(levels[0][:held], _LEAVES)", "parts(levels[0][: held - 1], _LEAVES)"),
     Mutant(
         "                check_priorities(self._ops, self._capacity, self._policy.alpha)\n",
         "                pass\n",
@@ -1333,11 +1395,11 @@ _STEPS = [
 
 _KNOWN_TOTAL = [
     Mutant(
-        "        if not self._reading_waits:\n            return\n",
-        "",
+        "if self._reading_waits and rows is not None:",
+        "if rows is not None:",
         equivalent="what is counted is right as well, where all of it is read",
     ),
-    Mutant("        if not self._reading_waits:\n            return\n", "        return\n"),
+    Mutant("if self._reading_waits and rows is not None:", "if False:"),
     Mutant("known if known >= min(rows, self._capacity) else self.size()", "known"),
     Mutant("known if known >= min(rows, self._capacity) else self.size()", "self.size()"),
     Mutant("min(rows, self._capacity)", "rows"),
@@ -1347,8 +1409,10 @@ _KNOWN_TOTAL = [
     Mutant("self.is_exact = reading_waits", "self.is_exact = not reading_waits"),
     Mutant("            self.at_least += rows\n", "            pass\n"),
     Mutant("self.at_least = 0", "self.at_least = 1"),
-    Mutant("        if rows is None:\n", "        if False:\n"),
-    Mutant("            self.is_exact = False\n", "            pass\n"),
+    Mutant("            self.is_exact = self._was_exact\n", ""),
+    Mutant("            self.is_exact = self._was_exact\n", "            self.is_exact = True\n"),
+    Mutant("        self._was_exact = self.is_exact\n", ""),
+    Mutant("        self.is_exact = False\n", ""),
     Mutant("self.at_least += rows", "self.at_least = rows"),
     Mutant("if not self.is_exact:", "if False:"),
     Mutant("if not self.is_exact:", "if True:"),
@@ -1375,10 +1439,8 @@ _INVARIANTS = [
         '_expect(0 <= control["k"] < max(1, control["k_max"])',
         '_expect(control["k"] < max(1, control["k_max"])',
     ),
-    Mutant(
-        "for first in range(0, len(rows), _PART):",
-        "for first in range(0, min(len(rows), _PART), _PART):",
-    ),
+    Mutant("range(0, len(rows), size)", "range(0, min(len(rows), size), size)"),
+    Mutant("_expect(ops.priorities.at_rest(), ", "_expect(True, "),
     Mutant("held = max(0, size - first)", "held = size"),
     Mutant("_expect(not rows[held:].any()", "_expect(True"),
     Mutant("_expect(not (codes > 1).any()", "_expect(True"),
@@ -1503,7 +1565,8 @@ _DEVICE_INPUTS = [
     Mutant('if hasattr(value, "__dlpack_device__"):', "if False:"),
     Mutant('if interface.get("stream") is not None:', "if False:"),
     Mutant("            if isinstance(error, CaptureError):\n                raise\n", ""),
-    Mutant('        self._card.refuse_capture("an add of host arrays (give CuPy arrays)")\n', ""),
+    Mutant('        self._card.refuse_capture(f"{what} host arrays (give CuPy arrays)")\n', ""),
+    Mutant(', "a priority update from")', ")"),
     Mutant("offsets.append(end)", "offsets.append(0)"),
     Mutant("        block.set(staged)\n", ""),
     Mutant('return stored.kind == "f"', "return True"),
@@ -1518,20 +1581,20 @@ _DEVICE_INPUTS = [
     ),
     Mutant(", also=(np.dtype(np.float32),)", ", also=(np.dtype(np.float16),)"),
     Mutant(", also=(np.dtype(np.float32),)", ", also=(np.dtype(np.float32), np.dtype(np.int64))"),
-    Mutant("self._checked(rows, INDICES, ANY_ROWS)", "self._checked(rows, TD_ERRORS, ANY_ROWS)"),
-    Mutant("self._checked(tokens, TOKENS, lanes)", "self._checked(tokens, TOKENS, ANY_ROWS)"),
-    Mutant("            tokens = self._checked(tokens, TOKENS, lanes)\n", "            pass\n"),
+    Mutant("self._checked(rows, INDICES, lanes)", "self._checked(rows, TD_ERRORS, lanes)"),
+    Mutant("        check_update(rows, tokens, td_errors)\n", ""),
     Mutant(
-        "self._checked(td_errors, TD_ERRORS, lanes,",
-        "self._checked(td_errors, TD_ERRORS, ANY_ROWS,",
+        "            given.append(self._checked(tokens, TOKENS, lanes))\n", "            pass\n"
     ),
     Mutant("return rows, rest[0] if rest else None, td_errors", "return rows, None, td_errors"),
-    Mutant("rows, td_errors, *rest = self._uploaded(given)", "rows, td_errors, *rest = given"),
-    Mutant("else [rows, td_errors, tokens]", "else [rows, tokens, td_errors]"),
-    Mutant("        refuse_mask(rows.dtype)\n", ""),
     Mutant(
-        "rows = as_numpy(rows, INDICES) if on_device is None else on_device",
-        "rows = as_numpy(rows, INDICES)",
+        "rows, td_errors, *rest = self._uploaded(", "rows, td_errors, *rest = (lambda a, b: a)("
+    ),
+    Mutant("given.append(self._checked(tokens", "given.insert(1, self._checked(tokens"),
+    Mutant("tokens = None if tokens is None else self._as_array(tokens, TOKENS)", "pass"),
+    Mutant(
+        "return as_numpy(value, column) if array is None else array",
+        "return as_numpy(value, column)",
     ),
 ]
 

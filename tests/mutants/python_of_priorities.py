@@ -2,8 +2,13 @@
 
 from tests.mutants.mutant import Mutant
 
-_TREE_TESTS = ("sumtree", "golden", "priorities", "prioritized", "state_machine_prioritized")
-_HOST_TESTS = ("priorities", "golden", "prioritized", "state_machine_prioritized", "distribution")
+_TREE_TESTS = (
+    "sumtree", "broken_off", "golden", "priorities", "prioritized", "state_machine_prioritized",
+)  # fmt: skip
+_HOST_TESTS = (
+    "priorities", "prioritized", "broken_off", "golden", "state_machine_prioritized",
+    "distribution",
+)  # fmt: skip
 
 PRIORITY_PYTHON_TESTS = {
     "cpreplay/tree_levels.py": (*_TREE_TESTS, "memory"),
@@ -11,16 +16,10 @@ PRIORITY_PYTHON_TESTS = {
     "cpreplay/host_priorities.py": _HOST_TESTS,
     "cpreplay/priorities.py": _HOST_TESTS,
     "cpreplay/device_priorities.py": (
-        "sumtree",
-        "priorities",
-        "prioritized",
-        "golden",
-        "capture_prioritized",
-        "cost",
-        "state_machine_prioritized",
-        "memory",
+        "sumtree", "priorities", "prioritized", "broken_off", "cost", "golden",
+        "capture_prioritized", "state_machine_prioritized", "memory",
     ),
-}
+}  # fmt: skip
 
 _ONLY_COST = "the sums are the same, and cost more"
 
@@ -211,6 +210,46 @@ _HOST_TREE = [
     Mutant("self._children[::-1, lanes] > 0.0", "self._children[:, lanes] > 0.0"),
     Mutant("FAN_OUT - 1 - has_mass.argmax(0)", "FAN_OUT - 2 - has_mass.argmax(0)"),
     Mutant("FAN_OUT - 1 - has_mass.argmax(0)", "has_mass.argmax(0)"),
+    # Many lanes, and changes that were broken off
+    Mutant("_CHUNK = 2048", "_CHUNK = 1", equivalent="the rows are the same, and cost more"),
+    Mutant("_CHUNK = 2048", "_CHUNK = 10**9", equivalent="the rows are the same, and cost more"),
+    Mutant(
+        "self.find(targets[first : first + _CHUNK])",
+        "self.find(targets[first : first + _CHUNK - 1])",
+    ),
+    Mutant("self.find(targets[first : first + _CHUNK])", "self.find(targets[:_CHUNK])"),
+    Mutant("range(0, len(targets), _CHUNK)", "range(0, len(targets) - 1, _CHUNK)"),
+    Mutant(
+        "if len(targets) > _CHUNK:",
+        "if len(targets) > 2 * _CHUNK:",
+        equivalent="the rows are the same, and cost more",
+    ),
+    Mutant("for level in self.levels) + self._scratch.nbytes", "for level in self.levels)"),
+    Mutant(
+        "(self._before, self._children, self._passed, self._lane)",
+        "(self._before, self._children, self._passed)",
+    ),
+    Mutant("        if not self._sums_hold:\n", "        if False:\n"),
+    Mutant("        if not self._sums_hold:\n", "        if True:\n", equivalent=_ONLY_COST),
+    Mutant(
+        "        self._sums_hold = False\n        self.leaves[...] = leaves\n",
+        "        self.leaves[...] = leaves\n",
+    ),
+    Mutant(
+        "        self._sums_hold = False\n        self.leaves[first", "        self.leaves[first"
+    ),
+    Mutant(
+        "        self._sums_hold = False\n        self.leaves[rows]", "        self.leaves[rows]"
+    ),
+    Mutant(
+        "        self._sum_range(first, count)\n        self._sums_hold = True\n",
+        "        self._sum_range(first, count)\n",
+    ),
+    Mutant(
+        "node_sums(children.take(nodes, 0))\n        self._sums_hold = True\n",
+        "node_sums(children.take(nodes, 0))\n",
+    ),
+    Mutant("self._sums_hold = True  # False", "self._sums_hold = False  # False"),
 ]
 
 _HOST_PRIORITIES = [
@@ -220,10 +259,7 @@ _HOST_PRIORITIES = [
         "    def levels(self) -> list[NDArray[Any]]:\n",
     ),
     Mutant("        self._settle()\n        tree = self._tree\n", "        tree = self._tree\n"),
-    Mutant(
-        "        self._settle()\n        self._check_rows(rows)\n",
-        "        self._check_rows(rows)\n",
-    ),
+    Mutant("        self._settle()\n        ages = None", "        ages = None"),
     Mutant("if total == self._settled:", "if total <= self._settled + 1:"),
     Mutant(
         "        if total == self._settled:\n            return\n",
@@ -250,7 +286,7 @@ _HOST_PRIORITIES = [
         "before_end = min(count, self._capacity - first)",
         "before_end = min(count, self._capacity - first - 1)",
     ),
-    Mutant("entering_leaf(self._max_priority.item(),", "entering_leaf(1.0,"),
+    Mutant("_entering_leaf(self._max_priority.item(),", "_entering_leaf(1.0,"),
     Mutant("        self._tree.fill(first, before_end, leaf)\n", ""),
     Mutant("        self._tree.fill(0, count - before_end, leaf)\n", ""),
     Mutant("self._tree.fill(0, count - before_end, leaf)", "self._tree.fill(0, count, leaf)"),
@@ -279,14 +315,10 @@ _HOST_PRIORITIES = [
     # Updating
     Mutant("        self._check_rows(rows)\n", ""),
     Mutant(
-        """        priorities, leaves, largest = self._leaves_of(td_errors)
-        if tokens is not None:
-            kept = self._not_stale(rows, tokens)
-""",
-        """        kept = None if tokens is None else self._not_stale(rows, tokens)
-        priorities, leaves, largest = self._leaves_of(td_errors)
-        if tokens is not None:
-""",
+        "        priorities, leaves, largest = self._leaves_of(td_errors)\n"
+        "        stale = None if ages is None else self._stale(rows, ages)\n",
+        "        stale = None if ages is None else self._stale(rows, ages)\n"
+        "        priorities, leaves, largest = self._leaves_of(td_errors)\n",
     ),
     Mutant(
         "        self._check_rows(rows)\n"
@@ -295,10 +327,9 @@ _HOST_PRIORITIES = [
         "        self._check_rows(rows)\n",
         equivalent="of two refusals the other one speaks, and either changes nothing",
     ),
-    Mutant(
-        "        if tokens is not None:\n            kept", "        if False:\n            kept"
-    ),
-    Mutant("            if kept is not None:\n", "            if False:\n"),
+    Mutant("ages = None if tokens is None else self._ages(tokens)", "ages = None"),
+    Mutant("        if stale is not None:\n", "        if False:\n"),
+    Mutant("            kept = ~stale\n", "            kept = stale\n"),
     Mutant(
         "rows[kept], priorities[kept], leaves[kept]",
         "rows[kept], priorities[kept], leaves[: kept.sum()]",
@@ -307,23 +338,39 @@ _HOST_PRIORITIES = [
         "rows[kept], priorities[kept], leaves[kept]",
         "rows[kept], priorities[: kept.sum()], leaves[kept]",
     ),
-    Mutant("        if not len(rows):\n            return\n", ""),
-    Mutant("if largest > self._max_priority.item():", "if False:"),
-    Mutant("if largest > self._max_priority.item():", "if True:", equivalent="the maximum stays"),
     Mutant(
-        "zip(rows.tolist(), priorities.tolist(), strict=True)",
-        "zip(rows.tolist()[::-1], priorities.tolist()[::-1], strict=True)",
+        "        if not len(rows):\n            return\n        self._settle()",
+        "        self._settle()",
     ),
+    Mutant("            if not len(rows):\n                return\n", ""),
     Mutant(
-        "zip(rows.tolist(), priorities.tolist(), strict=True)", "enumerate(priorities.tolist())"
+        "        self._tree.update(rows, leaves)\n        if largest > self._max_priority.item():\n"
+        "            self._raise_maximum(rows, priorities)\n",
+        "        self._tree.update(rows, leaves)\n",
     ),
-    Mutant("max(self._max_priority.item(), *written.values())", "max(written.values())"),
-    Mutant("max(self._max_priority.item(), *written.values())", "largest"),
+    Mutant("if largest > self._max_priority.item():", "if True:"),
     Mutant(
-        "max(self._max_priority.item(), *written.values())",
-        "max(self._max_priority.item(), *map(np.float32, written.values()))",
+        "if largest > self._max_priority.item():", "if largest >= 2 * self._max_priority.item():"
     ),
     Mutant("        self._tree.update(rows, leaves)\n", ""),
+    Mutant("np.isin(rows, rows[priorities > maximum])", "priorities > maximum"),
+    Mutant(
+        "np.isin(rows, rows[priorities > maximum])",
+        "priorities < np.inf",
+        equivalent="the largest of more lanes, none of which is above the others",
+    ),
+    Mutant("priorities > maximum", "priorities >= maximum", equivalent="equal ones raise nothing"),
+    Mutant(
+        "zip(rows[rivals].tolist(), priorities[rivals].tolist(), strict=True)",
+        "zip(rows[rivals].tolist()[::-1], priorities[rivals].tolist()[::-1], strict=True)",
+    ),
+    Mutant(
+        "zip(rows[rivals].tolist(), priorities[rivals].tolist(), strict=True)",
+        "enumerate(priorities[rivals].tolist())",
+    ),
+    Mutant("max(maximum, *written.values())", "max(written.values(), default=maximum)"),
+    Mutant("max(maximum, *written.values())", "priorities.max()"),
+    Mutant("max(maximum, *written.values())", "max(maximum, *map(np.float32, written.values()))"),
     # Configuring
     Mutant(
         'control["alpha"], control["beta"], control["epsilon"] = alpha, beta, epsilon',
@@ -339,7 +386,6 @@ _HOST_PRIORITIES = [
     ),
     Mutant('        self._control["beta"] = beta\n', "        pass\n"),
     # Checks
-    Mutant("if len(rows) and np.maximum", "if np.maximum"),
     Mutant("rows.view(np.uint64)", "rows"),
     Mutant(".item() >= size:", ".item() > size:"),
     Mutant(".item() >= size:", ".item() >= self._capacity:"),
@@ -354,16 +400,13 @@ _HOST_PRIORITIES = [
     Mutant("priorities = np.abs(td_errors)", "priorities = +td_errors"),
     Mutant("priorities = np.abs(td_errors)", "priorities = np.abs(td_errors, td_errors)"),
     Mutant("        priorities += epsilon\n", ""),
-    Mutant("initial=0.0)) + epsilon", "initial=0.0))"),
+    Mutant("reduce(priorities)) + epsilon", "reduce(priorities))"),
     Mutant("        priorities += epsilon\n", "        priorities -= epsilon\n"),
     Mutant(
         "        priorities += epsilon\n",
         "        np.maximum(priorities, epsilon, priorities)\n",
     ),
-    Mutant("np.maximum.reduce(priorities, initial=0.0)", "np.maximum.reduce(priorities)"),
-    Mutant(
-        "np.maximum.reduce(priorities, initial=0.0)", "np.minimum.reduce(priorities, initial=0.0)"
-    ),
+    Mutant("np.maximum.reduce(priorities)", "np.minimum.reduce(priorities)"),
     Mutant("if not largest < np.inf:", "if largest == np.inf:"),
     Mutant("if not largest < np.inf:", "if largest != largest:"),
     Mutant("if largest >= OVERFLOW and", "if False and"),
@@ -371,16 +414,38 @@ _HOST_PRIORITIES = [
     Mutant("and leaves.max() >= OVERFLOW:", "and leaves.max() > OVERFLOW:"),
     Mutant("and leaves.max() >= OVERFLOW:", "and True:"),
     Mutant("_bad_error(td_errors, leaves < OVERFLOW)", "_bad_error(td_errors, leaves > OVERFLOW)"),
-    Mutant("priorities < np.inf, priorities <= _LARGEST - epsilon", "priorities < np.inf"),
-    Mutant("priorities < np.inf, priorities <= _LARGEST - epsilon", "priorities != np.inf"),
-    Mutant("int(np.logical_and.reduce(good).argmin())", "0"),
-    Mutant("int(np.logical_and.reduce(good).argmin())", "int(np.logical_or.reduce(good).argmin())"),
+    Mutant("priorities + epsilon < np.inf", "priorities < np.inf"),
+    Mutant("priorities + epsilon < np.inf", "priorities + epsilon != np.inf"),
+    Mutant('            with np.errstate(over="ignore"):\n    ', "            if True:\n    "),
+    Mutant("int(good.argmin())", "0"),
+    Mutant("int(good.argmin())", "int(good.argmax())"),
     Mutant(
         "        if oldest == 0:\n            return None\n",
         "",
         equivalent="no lane of that age is stale",
     ),
     Mutant("if oldest == 0:", "if oldest <= 1:"),
+    Mutant(
+        "        if count == 0:\n            return None\n",
+        "",
+        equivalent="every lane is kept then, in copies",
+    ),
+    Mutant("if count == 0:", "if count <= 1:"),
+    Mutant('["stale_updates"] += count', '["stale_updates"] = count'),
+    Mutant('["stale_updates"] += count', '["stale_updates"] += len(rows) - count'),
+    Mutant('["stale_updates"] += count', '["stale_updates"] += 1'),
+    Mutant('["stale_updates"] += count', '["stale_updates"] += len(set(rows[stale].tolist()))'),
+    Mutant("batch._memory.tokens[...] = no_token(self._run)", "pass"),
+    Mutant(
+        "batch._memory.tokens[...] = no_token(self._run)",
+        "batch._memory.tokens[1:] = no_token(self._run)",
+    ),
+    Mutant("        self._tree.mend()\n", ""),
+    Mutant(
+        "functools.lru_cache(1)(entering_leaf)",
+        "functools.cache(lambda *_: entering_leaf(*_))",
+        equivalent="it remembers more",
+    ),
     Mutant("if oldest > total:", "if False:"),
     Mutant("if oldest > total:", "if oldest > self._capacity:"),
     Mutant(
@@ -388,13 +453,7 @@ _HOST_PRIORITIES = [
         "if oldest >= total:",
         equivalent="a draw from an empty buffer is refused, so no token of this run is as old",
     ),
-    Mutant("np.maximum.reduce(ages, initial=0)", "np.minimum.reduce(ages)"),
-    Mutant("+= np.count_nonzero(stale)", "= np.count_nonzero(stale)"),
-    Mutant("+= np.count_nonzero(stale)", "+= np.count_nonzero(~stale)"),
-    Mutant("+= np.count_nonzero(stale)", "+= bool(stale.any())"),
-    Mutant("+= np.count_nonzero(stale)", "+= len(set(rows[stale].tolist()))"),
-    Mutant("return ~stale", "return stale"),
-    Mutant("return ~stale", "return None"),
+    Mutant("np.maximum.reduce(ages)", "np.minimum.reduce(ages)"),
 ]
 
 _FORMULAS = [
@@ -462,6 +521,9 @@ _FORMULAS = [
     Mutant(
         "mass * mass / squares if squares else 0.0", "mass * mass / squares if squares else 1.0"
     ),
+    Mutant("return (run + 2**63) & _MASK", "return run & _MASK"),
+    Mutant("return (run + 2**63) & _MASK", "return run + 2**63"),
+    Mutant("return (run + 2**63) & _MASK", "return 0"),
 ]
 
 _STRIDED = "the grid is strided"
@@ -503,8 +565,9 @@ _DEVICE_PRIORITIES = [
         "*self._tickets, self._winners, self._updates)",
     ),
     Mutant(
-        "        self._card.check_current()\n        return self._inputs.update",
+        "        self._card.check_current()\n        self._card.check_stream()\n"
         "        return self._inputs.update",
+        "        self._card.check_stream()\n        return self._inputs.update",
     ),
     # Launches
     Mutant("np.int64(rows), mask, threads=threads", "np.int64(rows), None, threads=threads"),
@@ -530,13 +593,10 @@ _DEVICE_PRIORITIES = [
         '        launch("write_leaves", grid, *arguments)\n'
         '        launch("claim_rows", grid, *arguments)\n',
     ),
-    Mutant('range(int(self._tree["levels"][0]) - 1)', 'range(int(self._tree["levels"][0]))'),
-    Mutant('range(int(self._tree["levels"][0]) - 1)', 'range(int(self._tree["levels"][0]) - 2)'),
-    Mutant('range(int(self._tree["levels"][0]) - 1)', 'range(1, int(self._tree["levels"][0]) - 1)'),
-    Mutant(
-        'range(int(self._tree["levels"][0]) - 1)',
-        'reversed(range(int(self._tree["levels"][0]) - 1))',
-    ),
+    Mutant("range(len(self._tickets) - 1)", "range(len(self._tickets))"),
+    Mutant("range(len(self._tickets) - 1)", "range(len(self._tickets) - 2)"),
+    Mutant("range(len(self._tickets) - 1)", "range(1, len(self._tickets) - 1)"),
+    Mutant("range(len(self._tickets) - 1)", "reversed(range(len(self._tickets) - 1))"),
     Mutant('        launch("end_update", (1,), self._tree, threads=1)\n', ""),
     Mutant('        self._card.refuse_capture("configure_per")\n', ""),
     Mutant('        self._card.refuse_capture("set_beta")\n', ""),
@@ -573,6 +633,37 @@ _DEVICE_PRIORITIES = [
         "min(MAX_FEW, -(-items // _WARP) * _WARP)",
         equivalent="there is at least one item, and one is rounded up to a warp",
     ),
+    Mutant("        self._card.check_stream()\n", ""),
+    Mutant("fill(np.uint64(no_token(self._run)))", "fill(np.uint64(self._run))"),
+    Mutant(
+        "        batch._memory.draw.tokens.fill(np.uint64(no_token(self._run)))\n", "        pass\n"
+    ),
+    # Updates that were broken off
+    Mutant("        self._broken_off = True  # until the last launch is queued\n", ""),
+    Mutant("threads=1)\n        self._broken_off = False\n", "threads=1)\n"),
+    Mutant("        if not self._broken_off:\n", "        if True:\n"),
+    Mutant("        if not self._broken_off:\n", "        if False:\n"),
+    Mutant("for array in (self._winners, *self._tickets):", "for array in self._tickets:"),
+    Mutant("for array in (self._winners, *self._tickets):", "for array in (self._winners,):"),
+    Mutant('self._kernels.launch("sum_level", grid, self._tree, np.int64(level))', "pass"),
+    Mutant(
+        '"sum_level", grid, self._tree, np.int64(level)',
+        '"sum_level", grid, self._tree, np.int64(0)',
+    ),
+    Mutant("np.int64(level))\n        self._broken_off = False\n", "np.int64(level))\n"),
+    Mutant(
+        "    def levels(self) -> Sequence[Any]:\n        self._mend()\n",
+        "    def levels(self) -> Sequence[Any]:\n",
+    ),
+    Mutant("        self._mend()\n        updates", "        updates"),
+    Mutant("        self._mend()\n        grid", "        grid"),
+    Mutant("        self._mend()\n        threads", "        threads"),
+    Mutant("        self._mend()\n        update = struct", "        update = struct"),
+    Mutant("return not winners and max(tickets) <= updates", "return True"),
+    Mutant("return not winners and max(tickets) <= updates", "return not winners"),
+    Mutant("return not winners and max(tickets) <= updates", "return max(tickets) <= updates"),
+    Mutant("max(tickets) <= updates", "max(tickets) < updates"),
+    Mutant("self._winners.get().any()", "self._winners.get().all()"),
 ]
 
 PRIORITY_PYTHON = {
