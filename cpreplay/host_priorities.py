@@ -1,4 +1,4 @@
-"""Priorities of a ring in host memory: a sum tree that follows the cursor.
+"""Priorities of a ring in host memory: a sum tree that follows its head.
 
 An add does nothing here. New rows get their leaves before the next call that looks at the tree,
 all of them at once, which they may since they enter at one priority.

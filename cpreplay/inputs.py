@@ -92,7 +92,9 @@ def check_update(rows: Any, tokens: Any, td_errors: Any) -> None:
             "them as they are"
         )
     if td_errors.dtype.kind not in "iuf":
-        raise DTypeError(f"td_errors: {td_errors.dtype} was given, and float32 or float64 is wanted")
+        raise DTypeError(
+            f"td_errors: {td_errors.dtype} was given, and float32 or float64 is wanted"
+        )
     if td_errors.shape != (lanes,):
         raise ShapeError(
             f"td_errors: got an array of shape {td_errors.shape}, and ({lanes},) is wanted, one "

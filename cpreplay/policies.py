@@ -1,7 +1,7 @@
 """Index policies: which there are, which go together, and what each refuses.
 
-The draws themselves are in the ops. A buffer has one `Policy`; uniform is where it starts, and ERE
-or a demo prefix replaces it. A range is not a policy but part of one call.
+The draws themselves are in the ops. A buffer has one `Policy`: prioritized for good, or else
+uniform, which ERE or a demo prefix replaces. A range is not a policy but part of one call.
 """
 
 import math
