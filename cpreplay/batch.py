@@ -96,8 +96,9 @@ class Batch:
         Returns
         -------
         Batch
-            What it returned. Costs the calls alone. `update_priorities` takes it like the batch it
-            came from, also where ``function`` keeps some lanes only; it cannot be given as ``out``.
+            What it returned. Costs the calls alone. ``update_priorities`` takes it like the batch
+            it came from, also where ``function`` keeps some lanes only; it cannot be given as
+            ``out``.
 
         Notes
         -----

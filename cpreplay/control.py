@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# The proportional variant's values of Schaul et al. 2016 (table 3), before beta is annealed.
+# Of the proportional variant in Schaul et al. 2016, before beta is annealed; there epsilon is only
+# "small".
 ALPHA, BETA, EPSILON = 0.6, 0.4, 1e-6
 
 CONTROL = np.dtype(

@@ -146,6 +146,6 @@ def device_number(cupy: Any, device: Any) -> int:
     count = int(cupy.cuda.runtime.getDeviceCount())
     if not (is_int(device) and 0 <= device < count):
         raise ConfigurationError(
-            f"device={device!r}: this machine has {count} cards, numbered from 0"
+            f"device={device!r}: this machine has {count} cards; give a number below that, from 0"
         )
     return int(device)

@@ -17,7 +17,9 @@ from cpreplay.inputs import (
     ANY_ROWS,
     MASK,
     TD_ERRORS,
+    as_numpy,
     check_shape,
+    check_update,
     host_array,
     integer_limits,
     refuse_dtype,
@@ -61,14 +63,24 @@ class DeviceInputs:
 
     def update(self, rows: Any, tokens: Any, td_errors: Any) -> tuple[Any, Any, Any]:
         """What a priority update is given: rows, draw tokens or None, TD errors; one a lane."""
-        rows = self._checked(rows, INDICES, ANY_ROWS)
+        rows = self._as_array(rows, INDICES)
+        tokens = None if tokens is None else self._as_array(tokens, TOKENS)
+        td_errors = self._as_array(td_errors, TD_ERRORS)
+        check_update(rows, tokens, td_errors)
         lanes = len(rows)
+        given = [
+            self._checked(rows, INDICES, lanes),
+            self._checked(td_errors, TD_ERRORS, lanes, also=(np.dtype(np.float32),)),
+        ]
         if tokens is not None:
-            tokens = self._checked(tokens, TOKENS, lanes)
-        td_errors = self._checked(td_errors, TD_ERRORS, lanes, also=(np.dtype(np.float32),))
-        given = [rows, td_errors] if tokens is None else [rows, td_errors, tokens]
-        rows, td_errors, *rest = self._uploaded(given)
+            given.append(self._checked(tokens, TOKENS, lanes))
+        rows, td_errors, *rest = self._uploaded(given, "a priority update from")
         return rows, rest[0] if rest else None, td_errors
+
+    def _as_array(self, value: Any, column: Column) -> Any:
+        """An array on the device, or else on the host."""
+        array = self._device_array(value, column)
+        return as_numpy(value, column) if array is None else array
 
     def _checked(
         self, value: Any, column: Column, rows: int | None, *, also: tuple[np.dtype[Any], ...] = ()
@@ -142,12 +154,12 @@ class DeviceInputs:
                 raise
             raise DTypeError(f"{column.name}: CuPy cannot take this array: {error}") from error
 
-    def _uploaded(self, ready: list[Any]) -> list[Any]:
+    def _uploaded(self, ready: list[Any], what: str = "an add of") -> list[Any]:
         """The same arrays, those of the host copied to the device in one transfer."""
         on_host = [number for number, array in enumerate(ready) if isinstance(array, np.ndarray)]
         if not on_host:
             return ready
-        self._card.refuse_capture("an add of host arrays (give CuPy arrays)")
+        self._card.refuse_capture(f"{what} host arrays (give CuPy arrays)")
         arrays: list[NDArray[Any]] = [ready[number] for number in on_host]
         offsets, end = [], 0
         for array in arrays:

@@ -59,7 +59,7 @@ class DeviceOps:
         self.priorities = (
             None
             if run is None
-            else DevicePriorities(self._card, kernels, self._inputs, self._control, capacity)
+            else DevicePriorities(self._card, kernels, self._inputs, self._control, capacity, run)
         )
         # Words of 4 bytes in the widest column: a thread each, in a gather.
         self._gathered_words = int(row_bytes.max()) // 4 + 1

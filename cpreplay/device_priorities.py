@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from cpreplay.batch import Batch
 from cpreplay.cuda_device import THREADS, Card, Kernels, blocks_for
 from cpreplay.device_inputs import DeviceInputs
 from cpreplay.kernel_structs import DRAW, MAX_FEW, TREE, UPDATE, WEIGHTS, struct
+from cpreplay.priorities import no_token
 from cpreplay.tree_levels import nodes_per_level, padded, tree_nbytes
 
 # Tiles of a draw, a block each: every lane of the gather looks at the largest weight of every tile.
@@ -26,8 +28,15 @@ class DevicePriorities:
     """The sum tree of one buffer, and what changes it. The contract is `ops.PriorityOps`."""
 
     def __init__(
-        self, card: Card, kernels: Kernels, inputs: DeviceInputs, control: Any, capacity: int
+        self,
+        card: Card,
+        kernels: Kernels,
+        inputs: DeviceInputs,
+        control: Any,
+        capacity: int,
+        run: int,
     ) -> None:
+        self._run = run
         self._card = card
         self._kernels = kernels
         self._inputs = inputs
@@ -41,6 +50,7 @@ class DevicePriorities:
         self._tickets = [cupy.zeros(count, np.uint64) for count in sums]
         self._winners = cupy.zeros(leaves, np.int32)
         self._updates = cupy.zeros(1, np.uint64)
+        self._broken_off = False
         self._tree = struct(
             TREE, levels=len(sums), leaves=self._levels[0], sums=self._levels[1:], nodes=sums,
             tickets=self._tickets, updates=self._updates, winners=self._winners,
@@ -52,21 +62,35 @@ class DevicePriorities:
         return int(sum(array.nbytes for array in arrays))
 
     def levels(self) -> Sequence[Any]:
+        self._mend()
         return self._levels
+
+    def at_rest(self) -> bool:
+        self._mend()
+        updates = int(self._updates.get()[0])
+        tickets = (int(array.get().max()) for array in self._tickets)
+        winners = bool(self._winners.get().any())
+        return not winners and max(tickets) <= updates
 
     def ingest(self, rows: Any, tokens: Any, td_errors: Any) -> tuple[Any, Any, Any]:
         self._card.check_current()
+        self._card.check_stream()
         return self._inputs.update(rows, tokens, td_errors)
+
+    def disown(self, batch: Batch) -> None:
+        batch._memory.draw.tokens.fill(np.uint64(no_token(self._run)))
 
     def draw(self, draw: "DrawMemory", lanes: int) -> None:
         """Fill indices, tokens and raw weights of a batch, in proportion to the leaves."""
+        self._mend()
         grid = (draw.tiles,)
         self._kernels.launch(
             "draw_by_priority", grid, self._control, self._tree, np.int64(lanes), draw.draw
         )
 
     def enter(self, rows: int, mask: Any) -> None:
-        """Give the rows that were just stored their leaves, and move the cursor."""
+        """Give the rows that were just stored their leaves, and count them."""
+        self._mend()
         threads = _threads(rows)
         self._kernels.launch(
             "enter_rows", (1,), self._control, self._tree, np.int64(rows), mask, threads=threads
@@ -76,6 +100,7 @@ class DevicePriorities:
         lanes = len(rows)
         if lanes == 0:
             return
+        self._mend()
         update = struct(
             UPDATE, lanes=lanes, rows=rows, tokens=tokens, errors=td_errors,
             error_bytes=td_errors.itemsize,
@@ -85,11 +110,24 @@ class DevicePriorities:
             launch("update_few", (1,), *arguments, threads=_threads(lanes))
             return
         grid = blocks_for(lanes)
+        self._broken_off = True  # until the last launch is queued
         launch("claim_rows", grid, *arguments)
         launch("write_leaves", grid, *arguments)
-        for level in range(int(self._tree["levels"][0]) - 1):
+        for level in range(len(self._tickets) - 1):
             launch("sum_ancestors", grid, *arguments, np.int64(level))
         launch("end_update", (1,), self._tree, threads=1)
+        self._broken_off = False
+
+    def _mend(self) -> None:
+        """Put scratch and sums right where an update was broken off, as by a KeyboardInterrupt."""
+        if not self._broken_off:
+            return
+        for array in (self._winners, *self._tickets):
+            array.fill(0)
+        for level, tickets in enumerate(self._tickets):
+            grid = blocks_for(len(tickets))
+            self._kernels.launch("sum_level", grid, self._tree, np.int64(level))
+        self._broken_off = False
 
     def configure(self, alpha: float, beta: float, epsilon: float) -> None:
         self._card.refuse_capture("configure_per")
@@ -110,7 +148,7 @@ class DrawMemory:
         self.tiles = -(-lanes // tile)
         self._raw = cupy.empty(lanes, np.float64)
         self._largest = cupy.empty(self.tiles, np.float64)
-        self.tokens = tokens
+        self.tokens = tokens.view(np.uint64).reshape(lanes)
         self.draw = struct(
             DRAW, indices=indices, tokens=tokens, raw=self._raw, largest=self._largest, tile=tile
         )

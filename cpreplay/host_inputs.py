@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpreplay.batch import INDICES, TOKENS
-from cpreplay.inputs import ANY_ROWS, MASK, TD_ERRORS, host_array, integer_limits
+from cpreplay.inputs import (
+    ANY_ROWS,
+    MASK,
+    TD_ERRORS,
+    as_numpy,
+    check_update,
+    host_array,
+    integer_limits,
+)
 from cpreplay.schema import Column
 
 
@@ -42,6 +50,9 @@ def update_inputs(
     rows: Any, tokens: Any, td_errors: Any
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64] | None, NDArray[np.float64]]:
     """What a priority update is given: rows, draw tokens or None, TD errors; one a lane."""
+    rows, td_errors = as_numpy(rows, INDICES), as_numpy(td_errors, TD_ERRORS)
+    tokens = None if tokens is None else as_numpy(tokens, TOKENS)
+    check_update(rows, tokens, td_errors)
     rows = _ROWS.batch(rows, ANY_ROWS)
     lanes = len(rows)
     if tokens is not None:

@@ -1,9 +1,10 @@
-"""Priorities of a ring in host memory: a sum tree that follows the cursor.
+"""Priorities of a ring in host memory: a sum tree that follows its head.
 
 An add does nothing here. New rows get their leaves before the next call that looks at the tree,
 all of them at once, which they may since they enter at one priority.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from cpreplay.priorities import (
     draw_token,
     entering_leaf,
     leaves_of,
+    no_token,
     stale_lanes,
     weights_of,
 )
@@ -46,6 +48,7 @@ class HostPriorities:
         self._capacity = capacity
         self._tree = HostSumTree(capacity)
         self._settled = 0  # rows ever written whose leaves are set
+        self._entering_leaf = functools.lru_cache(1)(entering_leaf)
 
     @property
     def nbytes(self) -> int:
@@ -58,6 +61,12 @@ class HostPriorities:
     @staticmethod
     def ingest(rows: Any, tokens: Any, td_errors: Any) -> tuple[Any, Any, Any]:
         return update_inputs(rows, tokens, td_errors)
+
+    def disown(self, batch: Batch) -> None:
+        batch._memory.tokens[...] = no_token(self._run)
+
+    def at_rest(self) -> bool:
+        return True
 
     def draw(self, batch: Batch, words: NDArray[np.uint64]) -> None:
         """Fill indices, weights and tokens of a batch, in proportion to the leaves."""
@@ -82,23 +91,23 @@ class HostPriorities:
         tokens: NDArray[np.uint64] | None,
         td_errors: NDArray[np.float64],
     ) -> None:
-        self._settle()
-        self._check_rows(rows)
-        priorities, leaves, largest = self._leaves_of(td_errors)
-        if tokens is not None:
-            kept = self._not_stale(rows, tokens)
-            if kept is not None:
-                rows, priorities, leaves = rows[kept], priorities[kept], leaves[kept]
         if not len(rows):
             return
-        if largest > self._max_priority.item():
-            # Of a row that is there twice, a dict keeps the last.
-            written = dict(zip(rows.tolist(), priorities.tolist(), strict=True))
-            self._max_priority[0] = max(self._max_priority.item(), *written.values())
+        self._settle()
+        ages = None if tokens is None else self._ages(tokens)
+        self._check_rows(rows)
+        priorities, leaves, largest = self._leaves_of(td_errors)
+        stale = None if ages is None else self._stale(rows, ages)
+        if stale is not None:
+            kept = ~stale
+            rows, priorities, leaves = rows[kept], priorities[kept], leaves[kept]
+            if not len(rows):
+                return
         self._tree.update(rows, leaves)
+        if largest > self._max_priority.item():
+            self._raise_maximum(rows, priorities)
 
     def configure(self, alpha: float, beta: float, epsilon: float) -> None:
-        self._settle()
         control = self._control[0]
         control["alpha"], control["beta"], control["epsilon"] = alpha, beta, epsilon
 
@@ -106,17 +115,26 @@ class HostPriorities:
         self._control["beta"] = beta
 
     def _settle(self) -> None:
-        """Set the leaves of the rows that were added since."""
+        """Set the leaves of the rows that were added since, and mend what was broken off."""
+        self._tree.mend()
         total = self._total.item()
         if total == self._settled:
             return
         count = min(total - self._settled, self._capacity)
         first = (total - count) % self._capacity
         before_end = min(count, self._capacity - first)
-        leaf = entering_leaf(self._max_priority.item(), self._control["alpha"].item())
+        leaf = self._entering_leaf(self._max_priority.item(), self._alpha.item())
         self._tree.fill(first, before_end, leaf)
         self._tree.fill(0, count - before_end, leaf)
         self._settled = total
+
+    def _raise_maximum(self, rows: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
+        """Take the largest priority that was written into the maximum."""
+        maximum = self._max_priority.item()
+        rivals = np.isin(rows, rows[priorities > maximum])  # lanes of the rows that may raise it
+        # Of a row that is there twice, a dict keeps the last lane, which is the one written.
+        written = dict(zip(rows[rivals].tolist(), priorities[rivals].tolist(), strict=True))
+        self._max_priority[0] = max(maximum, *written.values())
 
     def _mark(self, batch: Batch) -> None:
         batch._memory.tokens[...] = draw_token(self._total.item(), self._run)
@@ -124,7 +142,7 @@ class HostPriorities:
     def _check_rows(self, rows: NDArray[np.int64]) -> None:
         size = ring_size(self._total.item(), self._capacity)
         # As unsigned numbers, where a negative one is larger than all.
-        if len(rows) and np.maximum.reduce(rows.view(np.uint64)).item() >= size:
+        if np.maximum.reduce(rows.view(np.uint64)).item() >= size:
             wrong = rows[(rows < 0) | (rows >= size)]
             raise SampleRangeError(
                 f"update_priorities: row {wrong[0]} is not in the buffer, which holds "
@@ -136,22 +154,22 @@ class HostPriorities:
     ) -> tuple[NDArray[np.float64], NDArray[np.float32], float]:
         """|TD error| + epsilon of each lane, the leaves of that, and the largest of the first."""
         priorities = np.abs(td_errors)
-        priorities += self._epsilon
-        largest = float(np.maximum.reduce(priorities, initial=0.0))
+        epsilon = self._epsilon.item()
+        largest = float(np.maximum.reduce(priorities)) + epsilon
         if not largest < np.inf:  # NaN is not smaller either
-            raise _bad_error(td_errors, np.isfinite(td_errors), "is not finite")
+            with np.errstate(over="ignore"):
+                raise self._bad_error(td_errors, priorities + epsilon < np.inf)
+        priorities += epsilon
         leaves = leaves_of(priorities, self._alpha.item())
         if largest >= OVERFLOW and leaves.max() >= OVERFLOW:
-            raise _bad_error(td_errors, leaves < OVERFLOW, "is too large for a float32 leaf")
+            raise self._bad_error(td_errors, leaves < OVERFLOW)
         return priorities, leaves.astype(np.float32), largest
 
-    def _not_stale(
-        self, rows: NDArray[np.int64], tokens: NDArray[np.uint64]
-    ) -> NDArray[np.bool_] | None:
-        """Which lanes still mean the row that they drew; None where all do. Counts the others."""
+    def _ages(self, tokens: NDArray[np.uint64]) -> NDArray[np.uint64] | None:
+        """Rows written since each lane was drawn; None where there are none."""
         total = self._total.item()
         ages = ages_of(tokens, total, self._run)
-        oldest = np.maximum.reduce(ages, initial=0).item()
+        oldest = np.maximum.reduce(ages).item()
         if oldest == 0:
             return None
         if oldest > total:
@@ -159,16 +177,24 @@ class HostPriorities:
                 "update_priorities: this batch was not drawn from this buffer as it is now; give "
                 "a batch of its own sample, or bare indices"
             )
-        stale = stale_lanes(rows, ages, total, self._capacity)
-        self._control["stale_updates"] += np.count_nonzero(stale)
-        return ~stale
+        return ages
 
+    def _stale(self, rows: NDArray[np.int64], ages: NDArray[np.uint64]) -> NDArray[np.bool_] | None:
+        """Which lanes' rows have been overwritten since the draw; None where none has."""
+        stale = stale_lanes(rows, ages, self._total.item(), self._capacity)
+        count = np.count_nonzero(stale)
+        if count == 0:
+            return None
+        self._control["stale_updates"] += count
+        return stale
 
-def _bad_error(
-    td_errors: NDArray[np.float64], good: NDArray[np.bool_], what: str
-) -> ColumnValueError:
-    lane = int(np.argmin(good))
-    return ColumnValueError(
-        f"td_errors: lane {lane} is {td_errors[lane]}, which {what}; no priority was changed. Look "
-        "for a diverged loss, or leave such lanes out"
-    )
+    def _bad_error(
+        self, td_errors: NDArray[np.float64], good: NDArray[np.bool_]
+    ) -> ColumnValueError:
+        lane = int(good.argmin())
+        alpha, epsilon = self._alpha.item(), self._epsilon.item()
+        return ColumnValueError(
+            f"td_errors: lane {lane} is {td_errors[lane]}, which with alpha={alpha} and "
+            f"epsilon={epsilon} has no finite float32 leaf; no priority was changed. Look for a "
+            "diverged loss, or leave such lanes out"
+        )

@@ -22,6 +22,9 @@ from cpreplay.tree_levels import FAN_OUT, nodes_per_level, padded
 # Below so many lanes one call for all sums costs less than a call for each of sixteen.
 _FEW = 128
 
+# Lanes that go down together: their arrays have to stay in the second-level cache, and are kept.
+_CHUNK = 2048
+
 # As an array, since an operation on an array and a number costs twice that on two arrays.
 _FOUR = np.array(4)
 
@@ -46,11 +49,12 @@ class HostSumTree:
         # Level by level, for each node of the level above a row of its children.
         self._children = [level.reshape(-1, FAN_OUT) for level in self.levels[:-1]]
         self._scratch = _Descent(0)
+        self._sums_hold = True  # False within a change, and for good where it was broken off
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all levels."""
-        return sum(level.nbytes for level in self.levels)
+        """Bytes of all levels, and of what the last draw worked in."""
+        return sum(level.nbytes for level in self.levels) + self._scratch.nbytes
 
     @property
     def total(self) -> float:
@@ -59,19 +63,29 @@ class HostSumTree:
 
     def set(self, leaves: NDArray[np.float32]) -> None:
         """Set every leaf, and every sum. Costs a pass over the tree."""
+        self._sums_hold = False
         self.leaves[...] = leaves
         self._sum_range(0, len(self.leaves))
+        self._sums_hold = True
+
+    def mend(self) -> None:
+        """Make the sums hold again where a change was broken off, as by a KeyboardInterrupt."""
+        if not self._sums_hold:
+            self.set(self.leaves)
 
     def fill(self, first: int, count: int, leaf: np.float32) -> None:
         """Give rows [first, first + count) one mass. Costs them and their ancestors."""
+        self._sums_hold = False
         self.leaves[first : first + count] = leaf
         self._sum_range(first, count)
+        self._sums_hold = True
 
     def update(self, rows: NDArray[np.int64], leaves: NDArray[np.float32]) -> None:
         """Set the leaves of some rows; of a row that is there twice, the last lane counts.
 
         Costs the rows and their ancestors.
         """
+        self._sums_hold = False
         self.leaves[rows] = leaves  # NumPy writes the lanes in order
         nodes = rows
         for children, level in zip(self._children, self.levels[1:], strict=True):
@@ -80,6 +94,7 @@ class HostSumTree:
                 level[: len(children)] = node_sums(children)
             else:
                 level[nodes] = node_sums(children.take(nodes, 0))
+        self._sums_hold = True
 
     def draw(self, reals: NDArray[np.float64]) -> NDArray[np.int64]:
         """One row for each real in [0, 1): lane i in the i-th of B equal slices of the total.
@@ -97,6 +112,9 @@ class HostSumTree:
         Overwrites ``targets``. A target at or above a node's sum, which rounding can make, ends at
         the last child that has mass; so no row without mass is ever found.
         """
+        if len(targets) > _CHUNK:
+            chunks = range(0, len(targets), _CHUNK)
+            return np.concatenate([self.find(targets[first : first + _CHUNK]) for first in chunks])
         if len(targets) != self._scratch.lanes:
             self._scratch = _Descent(len(targets))
         nodes = self._below_root(targets)
@@ -155,6 +173,12 @@ class _Descent:
         self._codes = self._passed.view(np.uint8)
         self._lane = np.arange(lanes)
         self._flat = self._before.reshape(-1)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays."""
+        arrays = (self._before, self._children, self._passed, self._lane)
+        return sum(array.nbytes for array in arrays)
 
     def __call__(
         self, children: NDArray[Any], nodes: NDArray[np.int64], targets: NDArray[np.float64]

@@ -55,7 +55,7 @@ def host_array(value: Any, column: Column, rows: int | None) -> NDArray[Any]:
     ShapeError
         Another shape.
     """
-    array = _cast(_as_numpy(value, column), column)
+    array = _cast(as_numpy(value, column), column)
     check_shape(array.shape, column, rows)
     if column.quantized:
         return _quantize(array, column)
@@ -83,6 +83,44 @@ def extra_values(names: Sequence[str], given: Mapping[str, Any]) -> list[Any]:
                 "it with extra_columns when you make the buffer"
             )
     return [given[name] for name in names]
+
+
+def check_update(rows: Any, tokens: Any, td_errors: Any) -> None:
+    """Refuse arrays that a priority update cannot be meant to have.
+
+    Raises
+    ------
+    DTypeError, ShapeError
+        Rows that are no integers, of which a mask would be rows 0 and 1; tokens that `Batch.map`
+        has not kept; and anything that is not one of each a lane.
+    """
+    if rows.dtype.kind not in "iu" and rows.size and not _holds_integers(rows):
+        raise DTypeError(
+            f"update_priorities: indices of {rows.dtype} were given, and int64 is wanted; give the "
+            "batch as it was sampled (Batch.map has to keep integers), or rows as ints (of a mask, "
+            "np.flatnonzero)"
+        )
+    lanes = rows.shape[0] if rows.ndim else 1
+    if rows.shape != (lanes,) or lanes >= 2**31:
+        raise ShapeError(
+            f"update_priorities: indices: got an array of shape {rows.shape}, and (N,) is wanted, "
+            "with N below 2**31; reshape it first"
+        )
+    if tokens is not None and (tokens.dtype.kind not in "iu" or tokens.shape != (lanes, 2)):
+        raise (ShapeError if tokens.dtype.kind in "iu" else DTypeError)(
+            f"update_priorities: draw tokens: the batch has {tokens.dtype} of shape "
+            f"{tokens.shape}, and int32 of shape ({lanes}, 2) is wanted; Batch.map has to keep "
+            "them as they are"
+        )
+    if td_errors.dtype.kind not in "iuf":
+        raise DTypeError(
+            f"td_errors: {td_errors.dtype} was given, and float32 or float64 is wanted"
+        )
+    if td_errors.shape != (lanes,):
+        raise ShapeError(
+            f"td_errors: got an array of shape {td_errors.shape}, and ({lanes},) is wanted, one "
+            "for each index; reshape it first"
+        )
 
 
 def check_shape(shape: tuple[int, ...], column: Column, rows: int | None) -> None:
@@ -124,7 +162,10 @@ def refuse_dtype(dtype: np.dtype[Any], column: Column) -> DTypeError:
     )
 
 
-def _as_numpy(value: Any, column: Column) -> NDArray[Any]:
+def as_numpy(value: Any, column: Column) -> NDArray[Any]:
+    """What the caller gave as an array, over the same memory where that is possible."""
+    if type(value) is np.ndarray:
+        return value
     if isinstance(value, np.ndarray | np.generic):
         if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
             raise DTypeError(f"{column.name}: a masked array would lose its mask; fill it first")

@@ -19,10 +19,10 @@ from cpreplay.tree_levels import FAN_OUT
 _PART = 4096  # rows at a time, so that a look at device rows needs little memory
 
 
-def parts(rows: Any) -> Iterator[Any]:
+def parts(rows: Any, size: int = _PART) -> Iterator[Any]:
     """An array a part at a time, along its first axis."""
-    for first in range(0, len(rows), _PART):
-        yield rows[first : first + _PART]
+    for first in range(0, len(rows), size):
+        yield rows[first : first + size]
 
 
 def check_ring(ops: Ops, layout: Layout, capacity: int, known: KnownTotal, policy: Policy) -> None:
@@ -55,6 +55,7 @@ def check_priorities(ops: Ops, capacity: int, alpha: float) -> None:
     size = ring_size(int(control["total"]), capacity)
     _expect(control["alpha"] == alpha, "alpha is as configured")
     _expect(1.0 <= control["max_priority"] < np.inf, "max_priority is a number of at least 1")
+    _expect(ops.priorities.at_rest(), "what an update uses is put back as it was")
     levels = ops.priorities.levels()
     for first, part in zip(count(0, _PART), parts(levels[0]), strict=False):
         leaves, held = ops.to_host(part), max(0, size - first)

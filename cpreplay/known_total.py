@@ -26,15 +26,18 @@ class KnownTotal:
         self._reading_waits = reading_waits
         self.at_least = 0
         self.is_exact = reading_waits
+        self._was_exact = reading_waits
+
+    def expect(self) -> None:
+        """Note that an add is about to be queued. If it is broken off, the count is not exact."""
+        self._was_exact = self.is_exact
+        self.is_exact = False
 
     def count(self, rows: int | None) -> None:
-        """Note an add; None where only the device knows of how many rows."""
-        if not self._reading_waits:
-            return
-        if rows is None:
-            self.is_exact = False
-        else:
+        """Note the add that was expected; None where only the device knows of how many rows."""
+        if self._reading_waits and rows is not None:
             self.at_least += rows
+            self.is_exact = self._was_exact
 
     def exact(self) -> int:
         """The total, from the device where the host has lost count."""

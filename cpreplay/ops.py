@@ -105,10 +105,16 @@ class PriorityOps(Protocol):
         """
 
     def configure(self, alpha: float, beta: float, epsilon: float) -> None:
-        """Set the three exponents and offsets. Queued; refuses during a capture."""
+        """Set both exponents and the offset. Queued; refuses during a capture."""
 
     def set_beta(self, beta: float) -> None:
         """Set the exponent of the weights. Queued; refuses during a capture."""
+
+    def disown(self, batch: Batch) -> None:
+        """Give a batch that was never filled tokens of no draw. Not during a capture."""
+
+    def at_rest(self) -> bool:
+        """Whether what updates use between their steps is as they leave it. Waits."""
 
     def levels(self) -> Sequence[Any]:
         """The tree's levels from the leaves up, padded to whole nodes, in the back end's memory."""

@@ -1,7 +1,7 @@
 """Index policies: which there are, which go together, and what each refuses.
 
-The draws themselves are in the ops. A buffer has one `Policy`; uniform is where it starts, and ERE
-or a demo prefix replaces it. A range is not a policy but part of one call.
+The draws themselves are in the ops. A buffer has one `Policy`: prioritized for good, or else
+uniform, which ERE or a demo prefix replaces. A range is not a policy but part of one call.
 """
 
 import math
@@ -72,28 +72,30 @@ class Policy:
                 f"{call}: this buffer has no priorities; make it with prioritized=True"
             )
 
-    def check_per(self, alpha: Any, beta: Any, epsilon: Any) -> None:
-        """Refuse parameters of prioritized draws without a meaning."""
+    def check_per(self, alpha: Any, beta: Any, epsilon: Any) -> tuple[float, float, float]:
+        """Parameters of prioritized draws as floats; those without a meaning are refused."""
         self.check_prioritized("configure_per")
-        _check_unit("configure_per", "alpha", alpha)
-        _check_unit("configure_per", "beta", beta)
-        if not (is_number(epsilon) and 0.0 <= epsilon < math.inf):
+        offset = _number(epsilon)
+        if not 0.0 <= offset < math.inf:  # NaN too
             raise ConfigurationError(
                 f"configure_per: epsilon={epsilon!r} has to be a finite number >= 0"
             )
+        unit = (_unit("configure_per", "alpha", alpha), _unit("configure_per", "beta", beta))
+        return (*unit, offset)
 
     def check_alpha(self, alpha: float, size: int) -> None:
         """Refuse another alpha than that of the stored leaves."""
         if size and alpha != self.alpha:
             raise OrderError(
-                f"configure_per: alpha={alpha}, and the rows held were stored with {self.alpha}; "
-                "set alpha before the first add, or make another buffer"
+                f"configure_per: alpha={alpha} (what is left out is the default), and the rows "
+                f"held were stored with {self.alpha}; give that, set alpha before the first add, "
+                "or make another buffer"
             )
 
-    def check_beta(self, beta: Any) -> None:
-        """Refuse an exponent of the weights without a meaning."""
+    def check_beta(self, beta: Any) -> float:
+        """An exponent of the weights as a float; one without a meaning is refused."""
         self.check_prioritized("set_beta")
-        _check_unit("set_beta", "beta", beta)
+        return _unit("set_beta", "beta", beta)
 
     def check_pin(self, count: Any, batch_size: Any, total: int, capacity: int) -> int:
         """The prefix as an int; one that is not what was added, or leaves no room, is refused."""
@@ -144,9 +146,25 @@ class Policy:
         self.ere = enable
 
 
-def _check_unit(call: str, name: str, value: Any) -> None:
-    if not (is_number(value) and 0.0 <= value <= 1.0):
-        raise ConfigurationError(f"{call}: {name}={value!r} has to be a number in [0, 1]")
+def _number(value: Any) -> float:
+    """Anything that is one number, as a float: also a framework's scalar. NaN for what is not."""
+    if isinstance(value, bool | np.bool_ | str | bytes):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _unit(call: str, name: str, value: Any) -> float:
+    number = _number(value)
+    if not 0.0 <= number <= 1.0:  # NaN too
+        above = "; a sum of steps may end just above 1: give min(1.0, value)"
+        raise ConfigurationError(
+            f"{call}: {name}={value!r} has to be a number in [0, 1]"
+            + (above if 1.0 < number < 1.000001 else "")
+        )
+    return number
 
 
 def check_batch_size(batch_size: Any) -> int:

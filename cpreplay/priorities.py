@@ -25,7 +25,8 @@ _MASK = 2**64 - 1
 
 def leaves_of(priorities: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
     """Leaves before they are rounded to float32; from `OVERFLOW` up they do not fit."""
-    leaves: NDArray[np.float64] = priorities**alpha
+    with np.errstate(under="ignore"):  # of what is about to be raised to SMALLEST
+        leaves: NDArray[np.float64] = priorities**alpha
     np.maximum(leaves, _SMALLEST, out=leaves)
     return leaves
 
@@ -56,6 +57,11 @@ def draw_token(total: int, run: int) -> int:
     return (total + run) & _MASK
 
 
+def no_token(run: int) -> int:
+    """A token that is of no draw: its age is beyond every total."""
+    return (run + 2**63) & _MASK
+
+
 def ages_of(tokens: NDArray[np.uint64], total: int, run: int) -> NDArray[np.uint64]:
     """Rows written since each lane was drawn. More than ``total`` means a token of another run."""
     return np.uint64(draw_token(total, run)) - tokens
@@ -66,7 +72,9 @@ def stale_lanes(
 ) -> NDArray[np.bool_]:
     """Whether the row of each lane was overwritten since its draw, at most ``total`` rows ago."""
     since = ages.astype(np.int64)
-    return (since >= capacity) | ((rows - (total - since)) % capacity < since)
+    # How far a row lies ahead of the head at the draw, and how far the head has come since.
+    stale: NDArray[np.bool_] = (rows - (total - since)) % capacity < since
+    return stale
 
 
 def effective_sample_size(chunks: Any) -> float:

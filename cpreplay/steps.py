@@ -238,7 +238,7 @@ def StoreUniformSampleCpuStep(
     **options
         Keyword arguments of `StoreReplay`.
     """
-    return ReplaySampleStep(StoreReplay(obs, act, cap, **options), batch)
+    return ReplaySampleStep(StoreReplay(obs, act, cap, False, **options), batch)
 
 
 def StoreUniformSampleGpuStep(
@@ -248,7 +248,7 @@ def StoreUniformSampleGpuStep(
 
     Parameters are those of `StoreUniformSampleCpuStep`.
     """
-    return ReplaySampleStep(StoreReplayGpu(obs, act, cap, **options), batch)
+    return ReplaySampleStep(StoreReplayGpu(obs, act, cap, False, **options), batch)
 
 
 def StorePerSampleCpuStep(

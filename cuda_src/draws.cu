@@ -1,4 +1,4 @@
-// draws.cu - which rows a minibatch takes where each is as likely as the other, and the control block's one-thread writers.
+// draws.cu - which rows a minibatch takes where priorities have no say; and what configures draws.
 //
 // Layout     indices i64[lanes]; control_t in device memory
 // Invariant  every index is in [0, size) at the moment of the draw, unless the buffer is empty, which

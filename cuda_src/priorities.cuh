@@ -12,21 +12,32 @@
 #define SMALLEST_MASS 0x1p-126       // of a row that was written: float32 is flushed to 0 below it
 #define FLOAT_OVERFLOW 0x1.ffffffp127  // the smallest number that float32 rounds to infinity
 
+// Powers that NumPy takes without pow are exact here too. The others may differ in their last bit
+// from one library to the next.
+__device__ __forceinline__ double power(double base, double exponent) {
+    if (exponent == 1.0) return base;
+    if (exponent == 0.5) return sqrt(base);
+    if (exponent == 0.0) return 1.0;
+    if (exponent == -1.0) return 1.0 / base;
+    return pow(base, exponent);
+}
+
 // The leaf of a priority, which is |TD error| + epsilon.
 __device__ __forceinline__ float leaf_of(const control_t* c, double priority) {
-    const double leaf = pow(priority, c->alpha);
+    const double leaf = power(priority, c->alpha);
     return __double2float_rn(leaf > SMALLEST_MASS ? leaf : SMALLEST_MASS);
 }
 
 // Whether there is one: a finite number. alpha is at most 1, so most priorities need no power.
 __device__ __forceinline__ bool has_leaf(const control_t* c, double priority) {
     if (priority < FLOAT_OVERFLOW) return true;
-    return priority <= LARGEST_DOUBLE && pow(priority, c->alpha) < FLOAT_OVERFLOW;  // false for NaN
+    if (!(priority <= LARGEST_DOUBLE)) return false;  // NaN too
+    return power(priority, c->alpha) < FLOAT_OVERFLOW;
 }
 
 // The importance-sampling weight of a leaf, before it is divided by the batch's largest.
 __device__ __forceinline__ double weight_of(const control_t* c, float leaf, double total) {
-    return pow((double)ring_size(c) * (double)leaf / total, -c->beta);
+    return power((double)ring_size(c) * (double)leaf / total, -c->beta);
 }
 
 // Divided by the largest, and rounded once. What float32 would flush to 0 is 0 on every back end.
@@ -44,31 +55,41 @@ __device__ __forceinline__ bool is_stale(const control_t* c, i64 row, u64 token)
     const u64 age = draw_token(c) - token;
     if (age > (u64)c->total) return true;
     const i64 since = (i64)age;
-    if (since >= c->capacity) return true;
-    const i64 ahead = row - (c->total - since) % c->capacity;
+    const i64 ahead = row - (c->total - since) % c->capacity;  // of the head at the draw
     return (ahead < 0 ? ahead + c->capacity : ahead) < since;
 }
 
 struct update_t {
     i64 lanes;
     const i64* rows;
-    const u64* tokens;   // null: rows that nobody vouches for
+    const u32* tokens;   // low and high word of each lane's; null: rows that nobody vouches for
     const void* errors;  // float32 or float64
     i64 error_bytes;
 };
 
+// By its words, which may lie on any multiple of 4.
+__device__ __forceinline__ u64 token_of(const update_t& u, i64 lane) {
+    return (u64)u.tokens[2 * lane + 1] << 32 | u.tokens[2 * lane];
+}
+
 enum verdict_t { WRITTEN, STALE, INVALID };
 
+// |x| of a float32 by its bits: read as a float, a subnormal one would be flushed to 0.
+__device__ __forceinline__ double float_size(u32 bits) {
+    const u32 size = bits & 0x7FFFFFFFu;
+    return size < 0x00800000u ? (double)size * 0x1p-149 : (double)__uint_as_float(size);
+}
+
 __device__ __forceinline__ double priority_of(const control_t* c, const update_t& u, i64 lane) {
-    const double error = u.error_bytes == 8 ? ((const double*)u.errors)[lane]
-                                            : (double)((const float*)u.errors)[lane];
-    return fabs(error) + c->epsilon;
+    const double size = u.error_bytes == 8 ? fabs(((const double*)u.errors)[lane])
+                                           : float_size(((const u32*)u.errors)[lane]);
+    return size + c->epsilon;
 }
 
 // What becomes of a lane, but for another lane that writes the same row.
 __device__ __forceinline__ verdict_t judge(const control_t* c, const update_t& u, i64 lane) {
     const i64 row = u.rows[lane];
     if (row < 0 || row >= ring_size(c)) return STALE;
-    if (u.tokens && is_stale(c, row, u.tokens[lane])) return STALE;
+    if (u.tokens && is_stale(c, row, token_of(u, lane))) return STALE;
     return has_leaf(c, priority_of(c, u, lane)) ? WRITTEN : INVALID;
 }

@@ -15,7 +15,8 @@
 #include "priorities.cuh"
 #include "sumtree.cuh"
 
-#define MAX_FEW 1024  // lanes of an update by one block
+#define MAX_FEW 1024      // lanes of an update by one block
+#define MAX_THREADS 1024  // of a block that does a whole add or update
 
 struct draw_t {
     i64* indices;
@@ -72,7 +73,8 @@ __device__ __forceinline__ void sum_ring(const tree_t& tree, i64 level, i64 firs
 
 // enter_rows: gives the rows of the store before it their leaves, and counts them: move_cursor for a
 // ring with priorities. mask as there. One block, with a barrier between levels.
-extern "C" __global__ void enter_rows(control_t* control, tree_t tree, i64 n, const u8* mask) {
+extern "C" __global__ void __launch_bounds__(MAX_THREADS)
+    enter_rows(control_t* control, tree_t tree, i64 n, const u8* mask) {
     __shared__ u64 kept;
     if (blockIdx.x != 0) return;
     count_kept(mask, n, &kept);
@@ -118,7 +120,8 @@ __device__ __forceinline__ bool write_leaf(control_t* control, const tree_t& tre
 
 // update_few: the whole update of up to MAX_FEW lanes, by one block with a barrier between steps.
 // A lane goes up the tree as long as it is the first to come to a node.
-extern "C" __global__ void update_few(control_t* control, tree_t tree, update_t update) {
+extern "C" __global__ void __launch_bounds__(MAX_THREADS)
+    update_few(control_t* control, tree_t tree, update_t update) {
     __shared__ bool active[MAX_FEW];  // each lane's is read and written by one thread alone
     if (blockIdx.x != 0) return;
     const u64 number = *tree.updates + 1;

@@ -59,11 +59,11 @@ TARGET_RATE = 0.02  # how far each update moves the target networks towards the 
 EPSILON_START, EPSILON_END, EXPLORATION = 1.0, 0.05, 0.3  # falls during this part of the run
 EVALUATION_SEED = 1_000_000
 
-# Of prioritized draws alone: 0 would draw uniformly, 1 in proportion to the error; and where the
-# correction of the bias that such draws bring starts, on its way to 1 at the end of the run.
-ALPHA, BETA_START = 0.6, 0.4
+# Of prioritized draws alone. alpha: 0 draws uniformly, 1 in proportion to the error. beta: how much
+# of the bias of such draws the weights take back; it grows to 1, all of it, at the end of the run.
+ALPHA, BETA_START = 0.4, 0.4
 
-# What `--buffer` offers. Each is made and used alike: another memory is another name here.
+# What `--buffer` offers.
 BUFFERS = {
     "prioritized": cpreplay.StorePerSampleCpuStep,
     "uniform": cpreplay.StoreUniformSampleCpuStep,

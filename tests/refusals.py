@@ -16,8 +16,12 @@ def fingerprint(backend: Backend, buffer: Any) -> dict[str, Any]:
         column.name: backend.numpy(buffer.column(column.name)).tobytes()
         for column in buffer.columns
     }
+    priorities = buffer._ops.priorities
     return {
         **rows,
+        "tree": [
+            backend.numpy(level).tobytes() for level in (priorities.levels() if priorities else ())
+        ],
         "control": buffer._ops.control(),
         "stats": buffer.stats(),
         "size": len(buffer),

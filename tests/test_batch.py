@@ -12,6 +12,7 @@ import pytest
 import cpreplay
 from cpreplay import host_columns
 from tests.conftest import Backend
+from tests.refusals import refused
 
 NAMES = ("obs", "action", "reward", "next_obs", "terminated", "skill", "log_prob", "indices")
 
@@ -305,3 +306,244 @@ def test_a_batch_does_not_unpack_but_knows_its_names(backend: Backend) -> None:
     assert "done" not in batch
     with pytest.raises(TypeError, match="does not unpack; take its columns by name"):
         tuple(batch)
+
+
+# Of a prioritized buffer
+
+WEIGHTED = (*NAMES, "weights")
+
+
+def prioritized(backend: Backend, **options: Any) -> Any:
+    """As `filled`, with a mass of its own for every row."""
+    buffer = filled(backend, prioritized=True, **options)
+    buffer.update_priorities(np.arange(20), np.arange(20) / 4)
+    return buffer
+
+
+def masses(backend: Backend, buffer: Any) -> list[float]:
+    leaves: list[float] = backend.numpy(buffer._ops.priorities.levels()[0])[:20].tolist()
+    return leaves
+
+
+def overwrite(buffer: Any, rows: int) -> None:
+    zeros = np.zeros(rows, np.float32)
+    obs, action = np.zeros((rows, 5), np.float32), np.zeros((rows, 3), np.float32)
+    skill = np.zeros((rows, 2), np.int16)
+    buffer.add_batch(obs, action, zeros, obs, zeros > 0, skill=skill, log_prob=zeros)
+
+
+def test_a_prioritized_batch_has_weights_and_says_so(backend: Backend) -> None:
+    batch = prioritized(backend).sample(4)
+    assert batch["weights"] is batch.weights
+    assert batch.weights.shape == (4,)
+    assert batch.weights.dtype == np.float32
+    assert "weights" in batch
+    assert repr(batch) == f"Batch of 4: {', '.join(WEIGHTED)}"
+    with pytest.raises(KeyError) as caught:
+        batch["tokens"]
+    assert caught.value.args == (f"'tokens': this batch has {', '.join(WEIGHTED)}",)
+    assert "weights" not in filled(backend).sample(4)
+
+
+def test_map_also_takes_the_weights_and_the_draw_tokens(backend: Backend) -> None:
+    batch = prioritized(backend).sample(4)
+    seen: list[Any] = []
+
+    def wrap(array: Any) -> tuple[str, Any]:
+        seen.append(array)
+        return ("wrapped", array)
+
+    mapped = batch.map(wrap)
+    arrays = [*(batch[name] for name in WEIGHTED), batch._tokens]
+    assert sorted(map(id, seen)) == sorted(map(id, arrays))
+    assert mapped.weights[1] is batch.weights
+    assert mapped._tokens[1] is batch._tokens
+    # Every framework has int32, and keeps its words.
+    assert (batch._tokens.dtype, batch._tokens.shape) == (np.int32, (4, 2))
+    assert "tokens" not in repr(batch)
+
+
+COMES_BACK: dict[str, Callable[[Backend, Any], Any]] = {
+    "itself": lambda backend, batch: batch,
+    "mapped": lambda backend, batch: batch.map(lambda array: array),
+    "twice mapped": lambda backend, batch: batch.map(lambda x: x).map(lambda x: x),
+    "on the host": lambda backend, batch: batch.map(backend.numpy),
+    "copied arrays": lambda backend, batch: batch.map(lambda array: array.copy()),
+    "copy": lambda backend, batch: copy.copy(batch),
+    "deepcopy": lambda backend, batch: copy.deepcopy(batch),
+    "pickle": lambda backend, batch: pickled(batch),
+    "pickle of a host copy": lambda backend, batch: pickled(batch.map(backend.numpy)),
+}
+
+
+@pytest.mark.parametrize("way", COMES_BACK)
+def test_a_batch_comes_back_by_any_way_and_still_knows_its_draw(way: str, backend: Backend) -> None:
+    if way in ("deepcopy", "pickle") and backend.name.startswith("emulated"):
+        pytest.skip("arrays of the emulated device cannot be copied so; those of a card can")
+    buffer, twin = prioritized(backend), prioritized(backend)
+    errors = np.linspace(0.5, 8, 16)
+    for part in (buffer, twin):
+        batch = part.sample(16)
+        rows = backend.numpy(batch.indices)
+        overwrite(part, 15)
+        if part is buffer:
+            batch = COMES_BACK[way](backend, batch)
+        part.update_priorities(batch, errors)
+    stale = int((rows < 15).sum())
+    assert 0 < stale < 16
+    for part in (buffer, twin):
+        assert part.stats()["stale_updates"] == stale
+    assert masses(backend, buffer) == masses(backend, twin)
+    assert masses(backend, buffer)[:15] == masses(backend, buffer)[:1] * 15
+    buffer.check()
+
+
+@pytest.mark.parametrize(
+    "part", [slice(0, 3), slice(None, None, 2), slice(None, None, -1), slice(5, 5)], ids=str
+)
+def test_some_lanes_of_a_batch_come_back(part: slice, backend: Backend) -> None:
+    buffer, twin = prioritized(backend), prioritized(backend)
+    batch = buffer.sample(16)
+    rows = backend.numpy(twin.sample(16).indices)[part]
+    some = batch.map(lambda array: array[part])
+    assert len(some) == len(rows)
+    errors = np.linspace(0.5, 8, len(rows))
+    buffer.update_priorities(some, errors)
+    twin.update_priorities(rows, errors)
+    assert masses(backend, buffer) == masses(backend, twin)
+    with refused(backend, buffer, cpreplay.ShapeError, "td_errors", f"({len(rows)},) is wanted"):
+        buffer.update_priorities(some, np.ones(17))
+
+
+def test_a_mapped_or_copied_prioritized_batch_cannot_be_out(backend: Backend) -> None:
+    buffer = prioritized(backend)
+    batch = buffer.sample(4)
+    for other in (batch.map(lambda array: array), copy.copy(batch)):
+        with refused(backend, buffer, cpreplay.ShapeError, "make_batch"):
+            buffer.sample(4, out=other)
+        with refused(backend, buffer, cpreplay.ShapeError, "make_batch"):
+            buffer.sample_range(4, 0, 9, out=other)
+
+
+@pytest.mark.parametrize("name", ["weights", "_tokens"])
+def test_weights_and_tokens_that_were_replaced_make_no_out(name: str, backend: Backend) -> None:
+    buffer = prioritized(backend)
+    for spoil in (
+        lambda batch: setattr(batch, name, getattr(batch, name).copy()),
+        lambda batch: setattr(batch, name, None),
+        lambda batch: delattr(batch, name),
+    ):
+        batch = buffer.make_batch(16)
+        assert buffer.sample(16, out=batch) is batch
+        spoil(batch)
+        with refused(backend, buffer, cpreplay.ShapeError, "make_batch"):
+            buffer.sample(16, out=batch)
+
+
+def test_batches_with_and_without_weights_are_not_out_for_each_other(backend: Backend) -> None:
+    plain, weighted = filled(backend), prioritized(backend)
+    with refused(backend, plain, cpreplay.ShapeError, "make_batch"):
+        plain.sample(4, out=weighted.make_batch(4))
+    with refused(backend, weighted, cpreplay.ShapeError, "make_batch"):
+        weighted.sample(4, out=plain.make_batch(4))
+    with refused(backend, weighted, cpreplay.ShapeError, "make_batch"):
+        weighted.sample_range(4, 0, 2, out=plain.make_batch(4))
+
+
+def test_out_takes_the_weights_and_tokens_of_each_draw(backend: Backend) -> None:
+    buffer, twin = prioritized(backend), prioritized(backend)
+    out = twin.make_batch(16)  # another buffer's, with the same columns
+    for _ in range(3):
+        assert buffer.sample(16, out=out) is out
+        fresh = twin.sample(16)
+        for name in WEIGHTED:
+            assert backend.numpy(out[name]).tolist() == backend.numpy(fresh[name]).tolist()
+        for part, batch in ((buffer, out), (twin, fresh)):
+            overwrite(part, 3)
+            part.update_priorities(batch, np.linspace(1, 2, 16))  # it knows who filled it
+        assert masses(backend, buffer) == masses(backend, twin)
+        assert buffer.stats()["stale_updates"] == twin.stats()["stale_updates"]
+    assert buffer.sample_range(16, 0, 5, out=out) is out
+    assert backend.numpy(out.weights).tolist() == [1.0] * 16
+
+
+def test_a_batch_without_tokens_is_no_batch_to_update_with(backend: Backend) -> None:
+    buffer = prioritized(backend)
+    batch = filled(backend).sample(4)
+    parts = ("update_priorities", "buffer without priorities")
+    for other in (batch, batch.map(lambda array: array), copy.copy(batch)):
+        with refused(backend, buffer, cpreplay.ConfigurationError, *parts):
+            buffer.update_priorities(other, np.ones(4))
+    buffer.update_priorities(batch.indices, np.ones(4))  # bare, they are just rows
+
+
+def test_a_batch_of_one_back_end_updates_the_other_at_most_as_a_foreign_one(
+    device: Backend,
+) -> None:
+    host = Backend("host")
+    on_host, on_device = prioritized(host), prioritized(device)
+    batch = on_device.sample(4)
+    with refused(host, on_host, cpreplay.DTypeError, "device's memory"):
+        on_host.update_priorities(batch.map(_DeviceOnly), np.ones(4))
+    with refused(host, on_host, cpreplay.ConfigurationError, "not drawn from this buffer"):
+        on_host.update_priorities(batch.map(device.numpy), np.ones(4))
+    before = masses(device, on_device)
+    on_device.update_priorities(on_host.sample(4), np.ones(4))
+    assert masses(device, on_device) == before
+    assert on_device.stats()["stale_updates"] == 4
+
+
+class _DeviceOnly:
+    """An array that says where it lies and nothing else, as a device's does on a real machine."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    @staticmethod
+    def __dlpack_device__() -> tuple[int, int]:
+        return 2, 0
+
+
+def test_weights_and_tokens_are_aligned_contiguous_writable_and_apart(backend: Backend) -> None:
+    buffer = prioritized(backend)
+    for size in SIZES:
+        for batch in (
+            buffer.sample(size),
+            buffer.make_batch(size),
+            buffer.sample_range(size, 0, 9),
+        ):
+            arrays = [*(batch[name] for name in WEIGHTED), batch._tokens]
+            for array in arrays:
+                assert backend.address(array) % 64 == 0, size
+                assert array.flags.c_contiguous, size
+                assert len(array) == size
+            spans = sorted((backend.address(x), backend.address(x) + x.nbytes) for x in arrays)
+            for (_, end), (begin, _) in itertools.pairwise(spans):
+                assert end <= begin
+            for array in (batch.weights, batch._tokens):
+                array[...] = 1
+                if not backend.is_device:
+                    assert array.flags.writeable
+
+
+def test_fresh_batches_have_weights_and_tokens_of_their_own(backend: Backend) -> None:
+    buffer = prioritized(backend)
+    first = buffer.sample(16)
+    kept = backend.numpy(first.weights), backend.numpy(first._tokens)
+    overwrite(buffer, 1)
+    others = [buffer.sample(16) for _ in range(5)]
+    for name, before in zip(("weights", "_tokens"), kept, strict=True):
+        np.testing.assert_array_equal(backend.numpy(getattr(first, name)), before)
+        addresses = {backend.address(getattr(batch, name)) for batch in (first, *others)}
+        assert len(addresses) == 6
+    assert (backend.numpy(others[0]._tokens) != kept[1]).any()
+
+
+def test_writing_into_weights_and_indices_does_not_change_the_buffer(backend: Backend) -> None:
+    buffer = prioritized(backend)
+    before = masses(backend, buffer)
+    batch = buffer.sample(16)
+    for array in (batch.weights, batch.indices, batch._tokens):
+        array[...] = 1
+    assert masses(backend, buffer) == before
+    buffer.check()

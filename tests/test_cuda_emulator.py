@@ -102,6 +102,51 @@ def test_the_correct_twin_of_a_planted_bug_is_not_reported(name, launch, report,
     kernel(f"{name}_fixed", seed=seed)(*launch())
 
 
+# ---- how much memory a kernel touches
+
+COUNTED = """
+struct where_t { const double* from; long long n; };
+
+extern "C" __global__ void reads(where_t where, double* to) {
+    for (long long i = threadIdx.x; i < where.n; i += blockDim.x) to[i] = where.from[i] + 1.0;
+}
+
+extern "C" __global__ void atomics(unsigned long long* counter, int* swaps, int n) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        atomicMax(counter, (unsigned long long)i);
+        atomicCAS(swaps + i, 0, i);
+    }
+}
+
+extern "C" __global__ void shared(const int* from, int* to) {
+    __shared__ int word;
+    if (threadIdx.x == 0) word = from[0];
+    __syncthreads();
+    for (int i = 0; i < 8; ++i) atomicAdd(&word, i);
+    __syncthreads();
+    if (threadIdx.x == 0) to[0] = word;
+}
+"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("threads", [1, 7, 64])
+def test_accesses_of_global_memory_are_counted(threads, seed):
+    emu.config.seed = seed
+    n, doubles = 50, cp.ones(50, np.float64)
+    where = np.array([(doubles.data.ptr, n)], [("from", "<u8"), ("n", "<i8")])
+    launches = {
+        "reads": (where, cp.empty(n, np.float64)),
+        "atomics": (cp.zeros(1, u64), cp.zeros(n, i32), i32(n)),
+        "shared": (cp.ones(1, i32), out(1)),
+    }
+    with sim.recording() as record:
+        for name, arguments in launches.items():
+            cp.RawKernel(COUNTED, name)((1,), (threads,), arguments)
+        cp.cuda.Device().synchronize()
+    assert record.ran == [("reads", 2 * n), ("atomics", 2 * n), ("shared", 2)]
+
+
 # ---- memory: bounds, races and initialisation, byte by byte
 
 

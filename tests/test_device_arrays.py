@@ -327,9 +327,8 @@ def test_any_launch_shape_gives_the_same_answer(
 
 def test_the_structs_of_the_kernels_are_those_that_python_fills(tmp_path: Path) -> None:
     texts = "".join(kernels.source(name) for name in ("rows.cu", "sumtree.cu"))
-    structs = "\n".join(
-        dict.fromkeys(re.findall(r"^#define (?:MAX_|FAN_OUT )[^\n]*|^struct \w+ \{.*?^\};", texts, re.M | re.S))
-    )
+    wanted = r"^#define (?:MAX_|FAN_OUT )[^\n]*|^struct \w+ \{.*?^\};"
+    structs = "\n".join(dict.fromkeys(re.findall(wanted, texts, re.M | re.S)))
     types = {"u8": "unsigned char", "i32": "int", "u32": "unsigned", "i64": "long long"}
     typedefs = "".join(f"typedef {cpp} {name};\n" for name, cpp in types.items())
     fields = {

@@ -96,9 +96,7 @@ class Priorities:
         self.compare_draw(self.buffer.sample(given["batch"]), given)
 
     def sample_range(self, given: dict[str, Any]) -> None:
-        self.compare_draw(
-            self.buffer.sample_range(given["batch"], given["lo"], given["hi"]), given
-        )
+        self.compare_draw(self.buffer.sample_range(given["batch"], given["lo"], given["hi"]), given)
 
     def compare_draw(self, batch: Any, given: dict[str, Any]) -> None:
         assert self.numpy(batch.indices).tolist() == given["rows"]

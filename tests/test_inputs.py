@@ -743,3 +743,314 @@ def test_a_device_tensor_that_needs_a_gradient_is_refused_in_our_words() -> None
     buffer = cpreplay.StoreReplay(3, 1, 4)
     with pytest.raises(cpreplay.DTypeError, match=r"obs: .*in a device's memory"):
         buffer.add(NeedsGradient(), [0], 0, [0, 0, 0], False)
+
+
+# What an update of priorities may be given
+
+
+def prioritized(backend: Backend) -> Any:
+    """A buffer of 8 rows that holds 6."""
+    buffer = backend.buffer(3, 2, 8, True, seed=1)
+    store_batch(buffer, 6)
+    return buffer
+
+
+def masses(backend: Backend, buffer: Any) -> list[float]:
+    leaves: list[float] = backend.numpy(buffer._ops.priorities.levels()[0])[:8].tolist()
+    return leaves
+
+
+ROWS, ERRORS = np.array([4, 0, 2]), np.array([0.5, -2.0, 3.0])
+# (|td| + 1e-6) ** 0.6, rounded to float32, by NumPy's own hand.
+LEAVES = np.array([(2 + 1e-6) ** 0.6, 1, (3 + 1e-6) ** 0.6, 1, (0.5 + 1e-6) ** 0.6, 1, 0, 0], "f4")
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def integers(change: Any) -> Any:
+    """A form for the rows, which leaves the errors as they are."""
+    return lambda values: change(values) if values.dtype.kind == "i" else values
+
+
+FORMS: dict[str, Any] = {
+    "array": lambda values: values,
+    "list": lambda values: values.tolist(),
+    "tuple": lambda values: tuple(values.tolist()),
+    "list of numpy numbers": list,
+    "objects": integers(lambda values: np.array(values.tolist(), object)),
+    "array.array": lambda values: array.array("q" if values.dtype.kind == "i" else "d", values),
+    "memoryview": memoryview,
+    "swapped byte order": lambda values: values.astype(values.dtype.newbyteorder()),
+    "every other": lambda values: np.repeat(values, 2)[::2],
+    "backwards": lambda values: values[::-1].copy()[::-1],
+    "a column of a matrix": lambda values: np.stack([values, values], 1)[:, 0],
+    "read-only": read_only,
+    "not aligned": lambda values: np.frombuffer(b"?" + values.tobytes(), values.dtype, offset=1),
+    "DLPack": Shared,
+    "DLPack, strided": lambda values: Shared(np.repeat(values, 2)[::2]),
+    "DLPack, pinned": lambda values: Shared(values, device=3),
+    "int32 and float32": lambda values: values.astype(f"{values.dtype.kind}4"),
+    "int16 and float16": lambda values: values.astype(f"{values.dtype.kind}2"),
+    "DLPack of int32 and float32": lambda values: Shared(values.astype(f"{values.dtype.kind}4")),
+    "uint8": integers(lambda values: values.astype(np.uint8)),
+    "uint64": integers(lambda values: values.astype(np.uint64)),
+    "longdouble": lambda values: values.astype("g") if values.dtype.kind == "f" else values,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_and_errors_of_an_update_may_be_given_in_many_forms(
+    form: str, backend: Backend
+) -> None:
+    for rows, errors in (
+        (FORMS[form](ROWS), ERRORS),
+        (ROWS, FORMS[form](ERRORS)),
+        (FORMS[form](ROWS), FORMS[form](ERRORS)),
+    ):
+        buffer = prioritized(backend)
+        buffer.update_priorities(rows, errors)
+        assert masses(backend, buffer) == LEAVES.tolist()
+        buffer.check()
+
+
+@pytest.mark.parametrize("errors", [[1, -2, 3], np.array([1, -2, 3]), np.array([1, -2, 3], "i1")])
+def test_errors_may_be_integers(errors: Any, backend: Backend) -> None:
+    buffer = prioritized(backend)
+    buffer.update_priorities([0, 1, 2], errors)
+    expected = (np.array([1.0, 2.0, 3.0]) + 1e-6) ** 0.6
+    assert masses(backend, buffer)[:3] == expected.astype(np.float32).tolist()
+
+
+OWN_FORMS: dict[str, Any] = {
+    "as it is": lambda backend, values: backend.array(values),
+    "narrow": lambda backend, values: backend.array(values, f"{values.dtype.kind}4"),
+    "narrower": lambda backend, values: backend.array(values, f"{values.dtype.kind}2"),
+    "strided": lambda backend, values: backend.array(np.repeat(values, 2))[::2],
+    "backwards": lambda backend, values: backend.array(values[::-1].copy())[::-1],
+    "late": lambda backend, values: backend.array(np.concatenate([values[:1], values]))[1:],
+    "DLPack": lambda backend, values: DeviceShared(backend.array(values)),
+}
+
+
+class DeviceShared:
+    """A device array that offers DLPack and nothing else."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device: tuple[int, int] = self._array.__dlpack_device__()
+        return device
+
+
+@pytest.mark.parametrize("form", OWN_FORMS)
+def test_rows_and_errors_of_an_update_may_lie_on_the_device(form: str, device: Backend) -> None:
+    for rows, errors in (
+        (OWN_FORMS[form](device, ROWS), ERRORS),
+        (ROWS, OWN_FORMS[form](device, ERRORS)),
+        (OWN_FORMS[form](device, ROWS), OWN_FORMS[form](device, ERRORS)),
+    ):
+        buffer = prioritized(device)
+        buffer.update_priorities(rows, errors)
+        assert masses(device, buffer) == LEAVES.tolist()
+
+
+def test_a_float32_error_is_that_number_in_float64(backend: Backend) -> None:
+    buffer = prioritized(backend)
+    buffer.update_priorities([0], np.array([7.1], np.float32))
+    assert buffer.stats()["max_priority"] == float(np.float32(7.1)) + 1e-6
+    buffer.update_priorities([1], [7.2])  # which a list of floats is already
+    assert buffer.stats()["max_priority"] == 7.2 + 1e-6
+
+
+def test_a_batch_of_other_frameworks_tensors_comes_back(backend: Backend) -> None:
+    buffer, twin = prioritized(backend), prioritized(backend)
+    batch = buffer.sample(5)
+    wrapped = DeviceShared if backend.is_device else Shared
+    errors = np.linspace(0, 4, 5)
+    for part in (buffer, twin):
+        store_batch(part, 4)  # over rows 0 and 1
+    buffer.update_priorities(batch.map(wrapped), wrapped(backend.array(errors)))
+    rows = backend.numpy(batch.indices)
+    twin.update_priorities(rows[rows > 1], errors[rows > 1])
+    assert masses(backend, buffer) == masses(backend, twin)
+    assert buffer.stats()["stale_updates"] == np.count_nonzero(rows < 2)
+
+
+def test_an_update_of_no_lanes_changes_nothing(backend: Backend) -> None:
+    buffer = prioritized(backend)
+    before = fingerprint(backend, buffer)
+    for rows in ([], (), np.zeros(0, np.int64), backend.array([], np.int64)):
+        buffer.update_priorities(rows, [])
+        buffer.update_priorities(rows, np.zeros(0, np.float32))
+    buffer.update_priorities(buffer.make_batch(3).map(lambda array: array[:0]), [])
+    assert fingerprint(backend, buffer) == before
+    empty = backend.buffer(3, 2, 8, True)
+    empty.update_priorities([], [])
+    assert empty.stats()["priority_total"] == 0
+
+
+def test_what_was_given_for_an_update_is_neither_kept_nor_changed(backend: Backend) -> None:
+    for own in (False, True):
+        buffer = prioritized(backend)
+        rows, errors = ROWS.copy(), ERRORS.copy()
+        if own:
+            rows, errors = backend.array(rows), backend.array(errors)
+        buffer.update_priorities(rows, errors)
+        assert backend.numpy(rows).tolist() == ROWS.tolist()
+        assert backend.numpy(errors).tolist() == ERRORS.tolist()
+        rows[...], errors[...] = 1, 100.0
+        assert masses(backend, buffer) == LEAVES.tolist()
+        buffer.update_priorities([4, 0, 2], [0.5, -2.0, 3.0])
+        assert masses(backend, buffer) == LEAVES.tolist()
+
+
+@pytest.mark.parametrize(
+    ("rows", "errors", "parts"),
+    [
+        ([0, 1, 2], [1.0, 2.0], ("td_errors", "(2,), and (3,) is wanted")),
+        ([0, 1], np.ones(3), ("td_errors", "(3,), and (2,) is wanted")),
+        ([0, 1, 2], np.ones((3, 1)), ("td_errors", "(3, 1), and (3,) is wanted", "reshape it")),
+        ([0, 1, 2], np.ones((1, 3)), ("td_errors", "(1, 3), and (3,) is wanted", "reshape it")),
+        ([0], 1.0, ("td_errors", "(), and (1,) is wanted")),
+        (0, [1.0], ("indices", "(), and (N,) is wanted")),
+        (np.int64(0), 1.0, ("indices", "(), and (N,) is wanted")),
+        ([[0, 1]], [[1.0, 2.0]], ("indices", "(1, 2), and (N,) is wanted")),
+        ([[0], [1]], [1.0, 2.0], ("indices", "(2, 1), and (N,) is wanted")),
+        ([[0], [1, 2]], [1.0, 2.0], ("indices",)),
+        ([0, 1], [[1.0], [1.0, 2.0]], ("td_errors",)),
+        ([], [1.0], ("td_errors", "(1,), and (0,) is wanted")),
+    ],
+    ids=str,
+)
+def test_an_update_has_one_error_for_each_row(
+    rows: Any, errors: Any, parts: tuple[str, ...], backend: Backend
+) -> None:
+    buffer = prioritized(backend)
+    with refused(backend, buffer, ShapeError, *parts):
+        buffer.update_priorities(rows, errors)
+
+
+def test_device_arrays_of_an_update_have_one_error_for_each_row(device: Backend) -> None:
+    buffer = prioritized(device)
+    column = device.array(np.ones((3, 1)))
+    with refused(device, buffer, ShapeError, "td_errors", "(3, 1), and (3,) is wanted"):
+        buffer.update_priorities(ROWS, column)
+    with refused(device, buffer, ShapeError, "indices", "(3, 1), and (N,) is wanted"):
+        buffer.update_priorities(column.astype(np.int64), ERRORS)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[0.0, 1.0, 2.0], np.array([0, 1, 2], np.float32), ["a", "b", "c"], "abc", None, 1j,
+     np.array([0, None, 2], object), {"a": 1}, np.zeros(3, "datetime64[s]"), math.nan],
+    ids=str,
+)  # fmt: skip
+def test_rows_of_an_update_are_integers(rows: Any, backend: Backend) -> None:
+    buffer = prioritized(backend)
+    with refused(backend, buffer, DTypeError, "indices", "int64 is wanted"):
+        buffer.update_priorities(rows, ERRORS)
+
+
+@pytest.mark.parametrize(
+    "mask", [np.array([True, False, True]), [True, False, True], (np.True_, np.True_, np.False_),
+             Shared(np.array([True, False, True]))],
+    ids=["array", "list", "tuple", "DLPack"],
+)  # fmt: skip
+def test_a_mask_is_not_taken_for_the_rows_zero_and_one(mask: Any, backend: Backend) -> None:
+    buffer = prioritized(backend)
+    with refused(backend, buffer, DTypeError, "indices", "bool"):
+        buffer.update_priorities(mask, ERRORS)
+
+
+def test_a_device_mask_is_not_taken_for_the_rows_zero_and_one(device: Backend) -> None:
+    buffer = prioritized(device)
+    with refused(device, buffer, DTypeError, "indices", "bool"):
+        buffer.update_priorities(device.array([True, False, True]), ERRORS)
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [["a", "b", "c"], "abc", [1j, 2, 3], [1.0, None, 2.0], None, {1.0}, np.zeros(3, "c8")],
+    ids=str,
+)  # fmt: skip
+def test_errors_are_numbers(errors: Any, backend: Backend) -> None:
+    buffer = prioritized(backend)
+    with refused(backend, buffer, DTypeError, "td_errors", "float64 is wanted"):
+        buffer.update_priorities(ROWS, errors)
+
+
+def test_masked_arrays_are_refused_in_an_update_too(backend: Backend) -> None:
+    buffer = prioritized(backend)
+    hidden = [False, True, False]
+    with refused(backend, buffer, DTypeError, "td_errors", "mask", "fill it"):
+        buffer.update_priorities(ROWS, np.ma.masked_array(ERRORS, hidden))
+    with refused(backend, buffer, DTypeError, "indices", "mask", "fill it"):
+        buffer.update_priorities(np.ma.masked_array(ROWS, hidden), ERRORS)
+
+
+@pytest.mark.parametrize("row", [2**63, 2**64 - 1, 2**70, -(2**63) - 1])
+def test_a_row_beyond_int64_is_refused_as_such(row: int, backend: Backend) -> None:
+    buffer = prioritized(backend)
+    with refused(backend, buffer, ColumnValueError, "indices", str(row)):
+        buffer.update_priorities([0, row], [1.0, 1.0])
+
+
+def test_a_device_array_of_uint64_is_no_array_of_rows(device: Backend) -> None:
+    buffer = prioritized(device)  # it might hold numbers that int64 does not
+    with refused(device, buffer, DTypeError, "indices", "uint64"):
+        buffer.update_priorities(device.array(ROWS, np.uint64), ERRORS)
+
+
+def test_an_integer_error_that_float64_would_round_is_refused(backend: Backend) -> None:
+    buffer = prioritized(backend)
+    with refused(backend, buffer, ColumnValueError, "td_errors", str(2**53 + 1), "unchanged"):
+        buffer.update_priorities([0], [2**53 + 1])
+
+
+@pytest.mark.parametrize("value", [OnDevice(), Shared([1, 2, 3], device=2)])
+def test_a_host_buffer_refuses_device_arrays_in_an_update(value: Any) -> None:
+    backend = Backend("host")
+    buffer = prioritized(backend)
+    parts = ("device's memory", "cupy.asnumpy", "StoreReplayGpu")
+    with refused(backend, buffer, DTypeError, "td_errors", *parts):
+        buffer.update_priorities(ROWS, value)
+    with refused(backend, buffer, DTypeError, "indices", *parts):
+        buffer.update_priorities(value, ERRORS)
+    batch = buffer.sample(3).map(lambda array: value)
+    with refused(backend, buffer, DTypeError, *parts):
+        buffer.update_priorities(batch, ERRORS)
+
+
+def test_errors_that_still_need_a_gradient_are_refused_with_the_reason(backend: Backend) -> None:
+    class NeedsGradient(Shared):
+        def __dlpack__(self, **options: Any) -> Any:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+
+    buffer = prioritized(backend)
+    with refused(backend, buffer, DTypeError, "td_errors", "use tensor.detach()"):
+        buffer.update_priorities(ROWS, NeedsGradient(ERRORS))
+
+
+def test_an_updates_own_code_does_not_run_under_the_lock(backend: Backend) -> None:
+    class Lazy:
+        """A value that looks at the buffer when it is made into an array."""
+
+        def __init__(self, values: Any) -> None:
+            self.values = values
+
+        def __array__(self, *args: Any, **options: Any) -> np.ndarray:
+            assert not buffer._lock.locked()
+            assert len(buffer) == 6
+            return np.array(self.values)
+
+    buffer = prioritized(backend)
+    buffer.update_priorities(Lazy(ROWS), Lazy(ERRORS))
+    assert masses(backend, buffer) == LEAVES.tolist()

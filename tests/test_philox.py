@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cpreplay.philox import ROWS, philox4x32, philox_words, splitmix64
+from cpreplay.philox import ROWS, TARGETS, philox4x32, philox_words, reals_of, splitmix64
 from tests import golden
 from tests.golden import reference
 
@@ -74,6 +74,48 @@ def test_the_purpose_is_the_last_word_of_the_counter() -> None:
     key = splitmix64(7)
     out = reference.philox([3, 0, 0, 9], [key & 0xFFFFFFFF, key >> 32])
     assert philox_words(key, 3, 1, purpose=9).tolist() == [out[1] << 32 | out[0]]
+
+
+@given(words64, words64, st.integers(1, 9))
+@example(0, 2**32, 3)
+@example(0, 2**64 - 1, 3)
+@settings(max_examples=60, deadline=None)
+def test_the_targets_of_a_draw_have_words_of_their_own(seed: int, draw: int, lanes: int) -> None:
+    assert TARGETS == reference.REAL_DRAW_TAG == 1
+    words = philox_words(splitmix64(seed), draw, lanes, TARGETS)
+    expected = [reference.lane_word(seed, draw, lane, tag=1) for lane in range(lanes)]
+    assert words.tolist() == expected
+    assert reals_of(words).tolist() == reference.draw_reals(seed, draw, lanes)
+    assert set(expected).isdisjoint(philox_words(splitmix64(seed), draw, lanes).tolist())
+
+
+# The largest real below 1 is 1 - 2**-53, and neighbours are 2**-53 apart.
+REALS = {
+    0: 0.0,
+    2**11 - 1: 0.0,
+    2**11: 2.0**-53,
+    2**12 - 1: 2.0**-53,
+    2**63 - 1: 0.5 - 2.0**-53,
+    2**63: 0.5,
+    2**63 + 2**11: 0.5 + 2.0**-53,
+    2**64 - 2**11 - 1: 1.0 - 2.0**-52,
+    2**64 - 2**11: 1.0 - 2.0**-53,
+    2**64 - 1: 1.0 - 2.0**-53,
+}
+
+
+def test_a_real_is_the_upper_53_bits_and_never_1() -> None:
+    reals = reals_of(np.array([*REALS], np.uint64))
+    assert reals.dtype == np.float64
+    assert reals.tolist() == [*REALS.values()]
+
+
+@given(st.lists(words64, min_size=1, max_size=20))
+@settings(max_examples=60, deadline=None)
+def test_any_word_is_the_real_that_the_reference_makes_of_it(words: list[int]) -> None:
+    given_words = np.array(words, np.uint64)
+    assert reals_of(given_words).tolist() == [reference.real(word) for word in words]
+    assert given_words.tolist() == words  # what is given is not changed
 
 
 @pytest.mark.parametrize(

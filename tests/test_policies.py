@@ -270,10 +270,181 @@ def test_a_prefix_is_refused_under_ere_until_ere_is_off(backend: Backend) -> Non
     assert buffer.demo_count == 5
 
 
-def test_prioritized_draws_are_refused_at_construction(backend: Backend) -> None:
-    with pytest.raises(ConfigurationError, match="prioritized=True"):
-        backend.buffer(3, 2, 8, prioritized=True)
-    assert not backend.buffer(3, 2, 8, prioritized=False).prioritized
+@pytest.mark.parametrize("rows", [0, 5, 27])
+def test_ere_and_a_prefix_are_refused_on_a_prioritized_buffer(rows: int, backend: Backend) -> None:
+    buffer = with_rows(backend, rows, prioritized=True)
+    for options in ({}, {"enable": False}, {"eta": 0.5}, {"eta": "none"}):
+        with refused(backend, buffer, OrderError, "configure_ere", "is prioritized", "without"):
+            buffer.configure_ere(**options)
+    for n in (rows, 3):
+        with refused(backend, buffer, OrderError, "pin_demo_prefix", "is prioritized", "without"):
+            buffer.pin_demo_prefix(n, batch_size=4)
+
+
+PER_CALLS: dict[str, Any] = {
+    "configure_per": lambda buffer: buffer.configure_per(),
+    "set_beta": lambda buffer: buffer.set_beta(0.5),
+    "update_priorities": lambda buffer: buffer.update_priorities([0, 1], [1.0, 1.0]),
+}
+PREPARED: dict[str, Any] = {
+    "uniform": lambda buffer: None,
+    "ERE": lambda buffer: buffer.configure_ere(),
+    "pinned": lambda buffer: buffer.pin_demo_prefix(5, batch_size=4),
+}
+
+
+@pytest.mark.parametrize("policy", PREPARED)
+@pytest.mark.parametrize("call", PER_CALLS)
+def test_a_buffer_without_priorities_has_none_to_set(
+    call: str, policy: str, backend: Backend
+) -> None:
+    buffer = with_rows(backend, 5)
+    PREPARED[policy](buffer)
+    with refused(backend, buffer, OrderError, call, "no priorities", "prioritized=True"):
+        PER_CALLS[call](buffer)
+    assert buffer.sample(4).weights is None
+    with refused(backend, buffer, OrderError, "update_priorities", "prioritized=True"):
+        buffer.update_priorities(buffer.make_batch(4), [1.0] * 4)
+
+
+@pytest.mark.parametrize("prioritized", [1, 0, None, "yes", 0.6])
+def test_prioritized_is_a_bool(prioritized: Any, backend: Backend) -> None:
+    with pytest.raises(ConfigurationError, match=r"prioritized=.* True or False"):
+        backend.buffer(3, 2, 8, prioritized)
+    assert backend.buffer(3, 2, 8, np.True_).prioritized is True
+    assert backend.buffer(3, 2, 8, np.False_).prioritized is False
+
+
+def test_an_empty_prioritized_buffer_gives_nothing(backend: Backend) -> None:
+    buffer = with_rows(backend, 0, prioritized=True)
+    with refused(backend, buffer, EmptyBufferError, "cannot sample 4", "holds none", "add some"):
+        buffer.sample(4)
+    with refused(backend, buffer, EmptyBufferError, "holds none"):
+        buffer.sample(4, buffer.make_batch(4))
+    with refused(backend, buffer, SampleRangeError, "rows [0, 1)", "holds 0 of 20", "add rows"):
+        buffer.sample_range(4, 0, 1)
+
+
+def test_a_range_of_a_prioritized_buffer_is_uniform_with_weights_of_one(backend: Backend) -> None:
+    buffer = with_rows(backend, 10, prioritized=True)
+    buffer.update_priorities(np.arange(10), [0.0] * 9 + [1e6])
+    twin = with_rows(backend, 10)
+    before = buffer._ops.control()
+    batch = buffer.sample_range(300, 3, 8)
+    rows = backend.numpy(batch.indices).tolist()
+    assert rows == backend.numpy(twin.sample_range(300, 3, 8).indices).tolist()
+    assert set(rows) == {3, 4, 5, 6, 7}
+    assert backend.numpy(batch.weights).tolist() == [1.0] * 300
+    assert buffer._ops.control() == before | {"draws": before["draws"] + 1}
+
+
+# Priorities
+
+
+def of_per(buffer: Any) -> list[float]:
+    stats = buffer.stats()
+    return [stats[name] for name in ("alpha", "beta", "epsilon")]
+
+
+@pytest.mark.parametrize(
+    "value", [-0.001, 1.001, 2, -1, float("nan"), float("inf"), "0.5", None, True, 1j, [0.5]]
+)
+def test_alpha_and_beta_are_numbers_from_zero_to_one(value: Any, backend: Backend) -> None:
+    buffer = with_rows(backend, 0, prioritized=True)
+    for name in ("alpha", "beta"):
+        parts = ("configure_per", f"{name}={value!r}", "[0, 1]")
+        with refused(backend, buffer, ConfigurationError, *parts):
+            buffer.configure_per(**{name: value})
+    with refused(backend, buffer, ConfigurationError, "set_beta", f"beta={value!r}", "[0, 1]"):
+        buffer.set_beta(value)
+
+
+@pytest.mark.parametrize(
+    "value", [-1e-9, -1, float("nan"), float("inf"), "0.5", None, False, 1j, [0.5]]
+)
+def test_epsilon_is_a_finite_number_from_zero_on(value: Any, backend: Backend) -> None:
+    buffer = with_rows(backend, 0, prioritized=True)
+    parts = ("configure_per", f"epsilon={value!r}", "finite number >= 0")
+    with refused(backend, buffer, ConfigurationError, *parts):
+        buffer.configure_per(epsilon=value)
+
+
+@pytest.mark.parametrize(
+    "values", [(0, 1, 0), (1, 0, 1e300), (np.float32(0.5), np.int64(1), np.float64(2.5))]
+)
+def test_the_ends_and_numpys_numbers_are_taken(
+    values: tuple[Any, Any, Any], backend: Backend
+) -> None:
+    buffer = with_rows(backend, 0, prioritized=True)
+    buffer.configure_per(*values)
+    assert of_per(buffer) == [float(value) for value in values]
+    buffer.set_beta(np.float32(0.75))
+    assert of_per(buffer)[1] == 0.75
+    buffer.check()
+
+
+def test_what_is_not_named_goes_back_to_its_default(backend: Backend) -> None:
+    buffer = with_rows(backend, 0, prioritized=True)
+    assert of_per(buffer) == [0.6, 0.4, 1e-6]
+    buffer.configure_per(0.5, 1.0, 0.25)
+    buffer.configure_per(beta=0.75)
+    assert of_per(buffer) == [0.6, 0.75, 1e-6]
+
+
+def test_alpha_is_settled_with_the_first_row(backend: Backend) -> None:
+    buffer = with_rows(backend, 0, prioritized=True)
+    buffer.configure_per(alpha=0.5)
+    add_rows(buffer, 1)
+    with refused(backend, buffer, OrderError, "alpha=1.0", "stored with 0.5", "first add"):
+        buffer.configure_per(alpha=1)
+    with refused(backend, buffer, OrderError, "alpha=0.6", "stored with 0.5"):
+        buffer.configure_per()  # the default is another alpha too
+    buffer.configure_per(alpha=0.5, beta=1.0, epsilon=0.5)
+    assert of_per(buffer) == [0.5, 1.0, 0.5]
+    add_rows(buffer, 40)
+    with refused(backend, buffer, OrderError, "alpha=0.25", "stored with 0.5"):
+        buffer.configure_per(alpha=0.25)
+
+
+def test_alpha_is_settled_by_rows_that_only_the_device_knows_of(device: Backend) -> None:
+    buffer = with_rows(device, 0, prioritized=True)
+    zeros = np.zeros(3, np.float32)
+    for kept in (False, True):  # of the first add nothing is stored
+        mask = device.array([kept] * 3)
+        buffer.add_batch(zeros, zeros, zeros, zeros, zeros > 0, mask=mask)
+        if not kept:
+            buffer.configure_per(alpha=0.5)
+    with refused(device, buffer, OrderError, "alpha=1.0", "stored with 0.5"):
+        buffer.configure_per(alpha=1.0)
+
+
+def test_a_refused_setting_leaves_the_others_as_they_were(backend: Backend) -> None:
+    buffer = with_rows(backend, 5, prioritized=True)
+    for wrong in ({"epsilon": -1.0}, {"beta": 2.0}, {"alpha": 2.0}):
+        with refused(backend, buffer, ConfigurationError, next(iter(wrong))):
+            buffer.configure_per(**({"alpha": 0.6, "beta": 0.125, "epsilon": 0.5} | wrong))
+    assert of_per(buffer) == [0.6, 0.4, 1e-6]
+
+
+def test_settings_are_refused_while_the_stream_captures(device: Backend) -> None:
+    buffer = with_rows(device, 5, prioritized=True)
+    before = buffer._ops.control()
+    with device.cupy.cuda.Stream(non_blocking=True) as stream:
+        device.cupy.cuda.Device().synchronize()
+        stream.begin_capture()
+        for name, call in (
+            ("configure_per", lambda: buffer.configure_per(beta=1.0)),
+            ("configure_per", lambda: buffer.configure_per(epsilon=1.0)),
+            ("set_beta", lambda: buffer.set_beta(1.0)),
+        ):
+            with pytest.raises(cpreplay.CaptureError, match=name):
+                call()
+        stream.end_capture()
+    assert buffer._ops.control() == before
+    buffer.check()
+
+
+# Counts
 
 
 def test_a_range_ends_at_the_capacity_however_many_rows_were_added(backend: Backend) -> None:

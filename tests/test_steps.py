@@ -7,9 +7,23 @@ import numpy as np
 import pytest
 
 import cpreplay
-from cpreplay import ReplaySampleStep, StoreUniformSampleCpuStep, StoreUniformSampleGpuStep
-from cpreplay.errors import ColumnNameError, ConfigurationError, OrderError, SampleRangeError
+from cpreplay import (
+    ReplaySampleStep,
+    StorePerSampleCpuStep,
+    StorePerSampleGpuStep,
+    StoreUniformSampleCpuStep,
+    StoreUniformSampleGpuStep,
+)
+from cpreplay.errors import (
+    ColumnNameError,
+    ConfigurationError,
+    OrderError,
+    SampleRangeError,
+    ShapeError,
+)
 from tests.conftest import Backend
+from tests.golden.reference import PhiloxWords
+from tests.models import PrioritizedModel
 from tests.refusals import fingerprint, refused
 
 
@@ -26,6 +40,12 @@ def add_rows(block: Any, rows: int, **given: Any) -> None:
         "terminated": np.zeros(rows, bool),
     }
     block.add_batch(**(values | given))
+
+
+def make_per_block(
+    backend: Backend, batch: int = 4, cap: int = 20, **options: Any
+) -> ReplaySampleStep:
+    return make_block(backend, batch, cap, prioritized=True, **options)
 
 
 ONE = ([0, 0, 0], [0, 0], 1.0, [0, 0, 0], False)
@@ -91,6 +111,63 @@ def test_a_block_that_could_never_give_a_batch_is_refused(backend: Backend) -> N
         make_block(backend, batch=21, cap=20)
     assert "21" in str(caught.value)
     assert "20" in str(caught.value)
+
+
+def test_per_is_configured_before_setup_and_not_after(backend: Backend) -> None:
+    block = make_per_block(backend)
+    block.configure_per(alpha=0.5, beta=0.25, epsilon=0.125)
+    block.setup(0)
+    with refused(backend, block.buffer, OrderError, "configure_per after setup", "configure"):
+        block.configure_per(alpha=0.5, beta=1.0)
+    stats = block.buffer.stats()
+    assert [stats[name] for name in ("alpha", "beta", "epsilon")] == [0.5, 0.25, 0.125]
+
+
+def test_the_defaults_of_per_are_the_buffers(backend: Backend) -> None:
+    block = make_per_block(backend)
+    block.configure_per(0.25, 0.5, 0.75)
+    block.configure_per()
+    stats = block.buffer.stats()
+    assert [stats[name] for name in ("alpha", "beta", "epsilon")] == [0.6, 0.4, 1e-6]
+
+
+def test_beta_is_set_at_any_time(backend: Backend) -> None:
+    block = make_per_block(backend)
+    block.set_beta(0.125)
+    assert block.buffer.stats()["beta"] == 0.125
+    block.setup(0)
+    block.set_beta(0.25)
+    add_rows(block, 20)
+    block.step(0)
+    block.set_beta(0.5)
+    assert block.buffer.stats()["beta"] == 0.5
+    with refused(backend, block.buffer, ConfigurationError, "set_beta", "beta=1.5"):
+        block.set_beta(1.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("configure_per", lambda block: block.configure_per()),
+        ("set_beta", lambda block: block.set_beta(0.5)),
+    ],
+)
+def test_a_uniform_block_has_no_priorities_to_configure(
+    name: str, call: Any, backend: Backend
+) -> None:
+    block = make_block(backend)
+    with refused(backend, block.buffer, OrderError, name, "prioritized=True"):
+        call(block)
+
+
+def test_a_prioritized_block_takes_no_ere_and_no_demonstrations(backend: Backend) -> None:
+    block = make_per_block(backend)
+    with refused(backend, block.buffer, OrderError, "configure_ere", "prioritized"):
+        block.configure_ere()
+    block.setup(0)
+    add_rows(block, 5)
+    with refused(backend, block.buffer, OrderError, "pin_demo_prefix", "prioritized"):
+        block.pin_demo_prefix(5)
 
 
 # When a step gives a minibatch
@@ -191,6 +268,109 @@ def test_fixed_and_fresh_steps_draw_the_same_rows(backend: Backend) -> None:
     assert drawn[0] == drawn[1]
 
 
+# Priorities
+
+NO_BATCH = ("update_priorities", "the last step gave no minibatch")
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_there_is_nothing_to_update_before_the_first_step(fixed: bool, backend: Backend) -> None:
+    block = make_per_block(backend)
+    with refused(backend, block.buffer, OrderError, *NO_BATCH):
+        block.update_priorities(np.ones(4))
+    block.setup(learning_starts=3, fixed=fixed)
+    with refused(backend, block.buffer, OrderError, *NO_BATCH):
+        block.update_priorities(np.ones(4))
+    add_rows(block, 20)
+    assert block.step(2) is None
+    with refused(backend, block.buffer, OrderError, *NO_BATCH):
+        block.update_priorities(np.ones(4))
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_there_is_nothing_to_update_after_a_step_without_a_minibatch(
+    fixed: bool, backend: Backend
+) -> None:
+    block = make_per_block(backend)
+    block.setup(learning_starts=3, fixed=fixed)
+    add_rows(block, 20)
+    assert block.step(3) is not None
+    assert block.step(2) is None
+    with refused(backend, block.buffer, OrderError, *NO_BATCH):
+        block.update_priorities(np.ones(4))
+    assert block.step(3) is not None
+    block.update_priorities(np.ones(4))
+
+
+def test_a_uniform_block_has_no_priorities_to_update(backend: Backend) -> None:
+    block = make_block(backend)
+    block.setup(0)
+    add_rows(block, 20)
+    with refused(backend, block.buffer, OrderError, "update_priorities"):
+        block.update_priorities(np.ones(4))
+    block.step(0)
+    with refused(backend, block.buffer, OrderError, "update_priorities", "prioritized=True"):
+        block.update_priorities(np.ones(4))
+
+
+def leaves(backend: Backend, block: ReplaySampleStep) -> list[float]:
+    """The mass of every row."""
+    levels = block.buffer._ops.priorities.levels()
+    masses: list[float] = backend.numpy(levels[0])[: block.buffer.capacity].tolist()
+    return masses
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_an_update_is_for_the_rows_of_the_last_step(fixed: bool, backend: Backend) -> None:
+    block = make_per_block(backend, batch=6)
+    block.configure_per(alpha=1.0, beta=0.5, epsilon=0.0)
+    block.setup(0, fixed=fixed)
+    model = PrioritizedModel(20, PhiloxWords(1), device=backend.is_device)
+    model.configure_per(1.0, 0.5, 0.0)
+    random = np.random.default_rng(4)
+    for round_ in range(12):
+        add_rows(block, 7)
+        model.add_batch(range(7))
+        batch = block.step(round_)
+        rows, weights = model.sample(6)
+        assert backend.numpy(batch.indices).tolist() == rows
+        assert backend.numpy(batch.weights).tolist() == weights
+        token = model.token(rows)
+        if round_ % 3 == 2:  # while the learner works, the ring goes on
+            add_rows(block, 5)
+            model.add_batch(range(5))
+        errors = random.normal(size=6)
+        block.update_priorities(errors)
+        model.update(token, rows, errors.tolist())
+        assert leaves(backend, block) == model.leaves
+    stats = block.buffer.stats()
+    assert stats["stale_updates"] == model.stale_updates > 0
+    assert stats["max_priority"] == model.max_priority > 1
+    block.buffer.check()
+
+
+def test_a_second_update_of_one_step_counts_alone(backend: Backend) -> None:
+    once, twice = make_per_block(backend), make_per_block(backend)
+    for block in (once, twice):
+        block.setup(0)
+        add_rows(block, 20)
+        block.step(0)
+    twice.update_priorities([0.5, 0.25, 0.125, 0.0])
+    for block in (once, twice):
+        block.update_priorities([0.0, 0.5, 0.25, 0.75])
+    assert leaves(backend, once) == leaves(backend, twice)
+
+
+def test_a_block_passes_on_what_the_buffer_refuses_of_an_update(backend: Backend) -> None:
+    block = make_per_block(backend)
+    block.setup(0)
+    add_rows(block, 20)
+    block.step(0)
+    with refused(backend, block.buffer, ShapeError, "td_errors", "(3,), and (4,) is wanted"):
+        block.update_priorities(np.ones(3))
+    block.update_priorities(np.ones(4))  # the batch is still there
+
+
 # Truncated
 
 
@@ -280,16 +460,66 @@ def test_the_device_alias_makes_a_block_over_a_device_buffer(device: Backend) ->
 def test_an_alias_passes_a_refusal_on() -> None:
     with pytest.raises(ConfigurationError, match="capacity=0"):
         StoreUniformSampleCpuStep(3, 2, 4, 0)
-    with pytest.raises(ConfigurationError, match="prioritized=True"):
-        StoreUniformSampleCpuStep(3, 2, 4, 20, prioritized=True)
-    with pytest.raises(TypeError, match="no_such_option"):
-        StoreUniformSampleCpuStep(3, 2, 4, 20, no_such_option=1)
+    with pytest.raises(ConfigurationError, match="capacity=0"):
+        StorePerSampleCpuStep(3, 2, 4, 0)
+    with pytest.raises(ConfigurationError, match="batch=21"):
+        StorePerSampleCpuStep(3, 2, 21, 20)
+    for alias in (StoreUniformSampleCpuStep, StorePerSampleCpuStep):
+        with pytest.raises(TypeError, match="no_such_option"):
+            alias(3, 2, 4, 20, no_such_option=1)
+    with pytest.raises(TypeError, match="prioritized"):  # what the alias is for is not open
+        StorePerSampleCpuStep(3, 2, 4, 20, prioritized=False)
 
 
 def test_the_aliases_are_called_alike() -> None:
     assert inspect.signature(StoreUniformSampleCpuStep) == inspect.signature(
         StoreUniformSampleGpuStep
     )
+    assert inspect.signature(StorePerSampleCpuStep) == inspect.signature(StoreUniformSampleCpuStep)
+    host, gpu = (
+        dict(inspect.signature(alias).parameters)
+        for alias in (StorePerSampleCpuStep, StorePerSampleGpuStep)
+    )
+    assert list(gpu) == ["obs", "act", "batch", "cap", "obs_store_dtype", "options"]
+    assert gpu.pop("obs_store_dtype").default is None
+    assert gpu == host
+
+
+def test_the_prioritized_host_alias_makes_a_block_over_a_prioritized_host_buffer() -> None:
+    block = StorePerSampleCpuStep(3, 2, 4, 20, seed=9, obs_store_dtype="uint8")
+    assert type(block) is ReplaySampleStep
+    assert type(block.buffer) is cpreplay.StoreReplay
+    assert block.buffer.prioritized is True
+    assert (block.buffer.capacity, block.buffer.seed) == (20, 9)
+    assert block.buffer.columns[0].quantized
+    assert [column.shape for column in block.buffer.columns[:2]] == [(3,), (2,)]
+    assert StoreUniformSampleCpuStep(3, 2, 4, 20).buffer.prioritized is False
+    by_name = StorePerSampleCpuStep(obs=3, act=2, batch=4, cap=20, seed=9)
+    by_name.setup(0)
+    add_rows(by_name, 20)
+    assert by_name.step(0).weights.tolist() == [1, 1, 1, 1]
+
+
+def test_the_prioritized_device_alias_takes_the_store_dtype_fifth(device: Backend) -> None:
+    block = StorePerSampleGpuStep(3, 2, 4, 20, "uint8", seed=9)
+    assert type(block) is ReplaySampleStep
+    assert type(block.buffer) is cpreplay.StoreReplayGpu
+    assert block.buffer.prioritized is True
+    assert (block.buffer.capacity, block.buffer.seed) == (20, 9)
+    assert block.buffer.columns[0].quantized
+    for verbatim in (
+        StorePerSampleGpuStep(3, 2, 4, 20),
+        StorePerSampleGpuStep(obs=3, act=2, batch=4, cap=20, obs_store_dtype=None),
+    ):
+        assert not verbatim.buffer.columns[0].quantized
+    named = StorePerSampleGpuStep(3, 2, 4, 20, obs_store_dtype="uint8")
+    assert named.buffer.columns[0].quantized
+    block.setup(0)
+    add_rows(block, 20)
+    batch = block.step(0)
+    assert isinstance(batch.weights, device.cupy.ndarray)
+    block.update_priorities(device.array(np.arange(4, dtype=np.float32)))
+    assert block.buffer.stats()["max_priority"] == 3.000001
 
 
 # Capture
@@ -318,6 +548,34 @@ def test_a_fixed_step_can_be_captured_and_follows_the_buffer(device: Backend) ->
     add_rows(twin, 100)
     twin.step(0)
     assert drawn == [device.numpy(twin.step(0).indices).tolist() for _ in range(3)]
+
+
+def test_a_captured_step_and_update_follow_the_buffer(device: Backend) -> None:
+    captured, direct = (make_per_block(device, batch=16, cap=50) for _ in range(2))
+    errors = np.linspace(-3, 5, 16, dtype=np.float32)
+    for block in (captured, direct):
+        block.setup(0, fixed=block is captured)
+        add_rows(block, 20)
+    own_errors = device.array(errors)
+    captured.buffer.synchronize()
+    stream = device.cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        batch = captured.step(0)
+        captured.update_priorities(own_errors)
+        graph = stream.end_capture()
+    for beta in (0.4, 0.7, 1.0, 0.0):
+        for block in (captured, direct):
+            block.set_beta(beta)
+            add_rows(block, 13)
+        device.cupy.cuda.Device().synchronize()
+        graph.launch(stream)
+        stream.synchronize()
+        expected = direct.step(0)
+        direct.update_priorities(errors)
+        for name in ("indices", "weights", "reward"):
+            assert device.numpy(batch[name]).tolist() == device.numpy(expected[name]).tolist()
+        assert leaves(device, captured) == leaves(device, direct)
 
 
 def test_a_setup_that_failed_may_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

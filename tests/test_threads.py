@@ -184,3 +184,182 @@ def test_rows_and_draws_change_under_the_lock_and_the_callers_code_runs_outside(
     buffer.configure_ere(enable=False)
     buffer.pin_demo_prefix(5, batch_size=3)
     assert set(seen) == {*outside, *under}
+
+
+# Priorities
+
+
+class Log:
+    """Everything that a prioritized buffer does, in the order in which its lock lets it."""
+
+    def __init__(self, buffer: cpreplay.StoreReplay, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.buffer = buffer
+        self.entries: list[tuple[str, Any]] = []
+        self.here = threading.local()  # what the thread is about to ask for
+        for part, name in (
+            (buffer._ops, "store_row"),
+            (buffer._ops, "store"),
+            (buffer._ops, "sample"),
+            (buffer._ops, "sample_range"),
+            (buffer._ops.priorities, "update"),
+        ):
+            self._watch(part, name, monkeypatch)
+
+    def _watch(self, part: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        method = getattr(part, name)
+
+        def watched(*args: Any, **options: Any) -> Any:
+            self.entries.append((name, self.here.asked))
+            return method(*args, **options)
+
+        monkeypatch.setattr(part, name, watched)
+
+    def add(self, number: float) -> None:
+        row = np.full(WIDTH, number, np.float32)
+        self.here.asked = number
+        self.buffer.add(row, row, number, row, False)
+
+    def add_batch(self, number: float) -> None:
+        rows = np.full((7, WIDTH), number, np.float32)
+        self.here.asked = number
+        self.buffer.add_batch(rows, rows, rows[:, 0], rows, [False] * 7)
+
+    def sample(self, lanes: int) -> cpreplay.Batch:
+        batch = self.here.asked = self.buffer.make_batch(lanes)
+        return self.buffer.sample(lanes, out=batch)
+
+    def sample_range(self, lanes: int, low: int, high: int) -> cpreplay.Batch:
+        batch = self.buffer.make_batch(lanes)
+        self.here.asked = batch, low, high
+        return self.buffer.sample_range(lanes, low, high, out=batch)
+
+    def update(self, batch: cpreplay.Batch, td_errors: np.ndarray) -> None:
+        self.here.asked = batch, td_errors
+        self.buffer.update_priorities(batch, td_errors)
+
+    def repeat(self, twin: "Log") -> None:
+        """Ask another buffer for the same, one call after another, and compare every batch."""
+        batches: dict[int, cpreplay.Batch] = {}
+
+        def compare(batch: cpreplay.Batch, again: cpreplay.Batch) -> None:
+            for name in ("indices", "weights", "reward", "obs"):
+                assert (batch[name] == again[name]).all(), name
+            batches[id(batch)] = again
+
+        for name, asked in self.entries:
+            if name == "store_row":
+                twin.add(asked)
+            elif name == "store":
+                twin.add_batch(asked)
+            elif name == "sample":
+                compare(asked, twin.sample(len(asked)))
+            elif name == "sample_range":
+                batch, low, high = asked
+                compare(batch, twin.sample_range(len(batch), low, high))
+            else:
+                batch, td_errors = asked
+                twin.update(batches[id(batch)], td_errors)
+
+
+def work_together(log: Log, rounds: int) -> None:
+    """Three actors and two learners, whose batches are old by the time that they come back."""
+
+    def act(first: int) -> None:
+        for number in range(first, first + 3 * rounds):
+            log.add(number)
+
+    def act_in_batches() -> None:
+        for number in range(rounds):
+            log.add_batch(number + 0.5)
+
+    def learn(seed: int) -> None:
+        random = np.random.default_rng(seed)
+        kept = [log.sample(24), log.sample_range(8, 2, 30)]
+        for number in range(rounds):
+            kept.append(log.sample_range(8, 2, 30) if number % 5 == 0 else log.sample(24))
+            batch = kept[0] if number % 3 == 0 else kept[-1]
+            log.update(batch, random.normal(size=len(batch)) * 10)
+            del kept[0]
+
+    run_together(
+        lambda: act(10_000), lambda: act(20_000), act_in_batches, lambda: learn(1), lambda: learn(2)
+    )
+
+
+def test_actors_and_learners_leave_what_their_calls_in_some_order_leave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log, twin = (
+        Log(cpreplay.StoreReplay(WIDTH, WIDTH, 300, True, seed=6, rng="philox"), monkeypatch)
+        for _ in range(2)
+    )
+    for part in (log, twin):
+        for number in range(40):
+            part.add(number)
+    del log.entries[:]
+    oldest = log.sample(24)
+    work_together(log, 150)
+    log.update(oldest, np.ones(24))  # a whole ring later
+    log.repeat(twin)
+    assert log.buffer.stats() == twin.buffer.stats()
+    assert log.buffer.stats()["stale_updates"] >= 24
+    for level, expected in zip(
+        log.buffer._ops.priorities.levels(), twin.buffer._ops.priorities.levels(), strict=True
+    ):
+        np.testing.assert_array_equal(level, expected)
+    log.buffer.check()
+
+
+def test_a_lane_is_stale_exactly_where_its_row_holds_another_transition() -> None:
+    buffer = cpreplay.StoreReplay((), (), 200, True, seed=2)
+    kept: list[cpreplay.Batch] = []
+
+    def add(first: int, count: int) -> None:
+        for number in range(first, first + count):
+            buffer.add(number, number, number, number, False)
+
+    def draw() -> None:
+        kept.extend(buffer.sample(16) for _ in range(60))
+
+    add(0, 200)
+    kept.append(buffer.sample(16))  # of which more than half will be overwritten
+    run_together(lambda: add(1000, 60), lambda: add(2000, 60), draw, draw)
+    kept.append(buffer.sample(16))  # of which nothing will
+    held = buffer.column("reward")
+    stale = sum(int((held[batch.indices] != batch.reward).sum()) for batch in kept)
+    assert 0 < stale < 122 * 16
+    for batch in kept:
+        buffer.update_priorities(batch, np.ones(16))
+    assert buffer.stats()["stale_updates"] == stale
+    buffer.check()
+
+
+def test_priorities_change_under_the_lock_and_the_callers_code_runs_outside(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffer = backend.buffer((3,), (2,), 20, True)
+    priorities = buffer._ops.priorities
+    seen = []
+
+    def watch(name: str, locked: bool) -> None:
+        method = getattr(priorities, name)
+
+        def watched(*args: Any, **options: Any) -> Any:
+            seen.append(name)
+            assert buffer._lock.locked() == locked, name
+            return method(*args, **options)
+
+        monkeypatch.setattr(priorities, name, watched)
+
+    watch("ingest", False)
+    under = ("update", "configure", "set_beta", "levels")
+    for name in under:
+        watch(name, True)
+    buffer.configure_per(0.5)
+    buffer.add_batch(**numbered_rows(0, 4))
+    buffer.set_beta(1.0)
+    buffer.update_priorities(buffer.sample(3), np.ones(3))
+    buffer.update_priorities([0, 1], [0.5, 0.5])
+    buffer.stats()
+    buffer.check()
+    assert set(seen) == {"ingest", *under}

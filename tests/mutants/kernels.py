@@ -1,7 +1,9 @@
 """Mistakes in the kernels, file by file. ``python -m tests.mutants --only kernels`` plants them."""
 
+from tests.mutants.kernels_of_priorities import PRIORITY_KERNEL_TESTS, PRIORITY_KERNELS
 from tests.mutants.mutant import Mutant
 
+_OF_PRIORITIES = ("priorities", "prioritized", "capture_prioritized", "state_machine_prioritized")
 _FIRST = (
     "--kernels-only", "golden", "replay", "large", "policies", "recent_and_demos", "batch",
     "capture", "steps", "state_machine",
@@ -11,11 +13,15 @@ _FIRST = (
 KERNEL_TESTS = {
     "cuda_src/common.cuh": _FIRST,
     "cuda_src/control.cuh": ("control", *_FIRST),
-    "cuda_src/draws.cu": _FIRST,
-    "cuda_src/philox.cuh": _FIRST,
+    "cuda_src/draws.cu": (*_FIRST, *_OF_PRIORITIES),
+    "cuda_src/mask.cuh": ("replay", "prioritized", *_FIRST),
+    "cuda_src/philox.cuh": (*_FIRST, *_OF_PRIORITIES),
     "cuda_src/quantize.cuh": ("replay", "inputs", *_FIRST),
-    "cuda_src/rows.cu": ("replay", "large", "batch", "inputs", "device_arrays", *_FIRST),
-}
+    "cuda_src/rows.cu": (
+        "replay", "large", "batch", "inputs", "device_arrays", *_FIRST, *_OF_PRIORITIES,
+    ),
+    **PRIORITY_KERNEL_TESTS,
+}  # fmt: skip
 
 _ONE_THREAD = "the host launches this kernel with one thread of one block"
 _LARGE_BATCH = "a batch of more than 2**31 bytes, which the emulator would copy for minutes"
@@ -82,6 +88,19 @@ _CONTROL = [
         "i32 ere_enabled;",
         equivalent="the next field is aligned to 8 bytes, so the offsets stay; its value is 0 or 1",
     ),
+    Mutant(
+        "    double alpha;      // exponent of a priority: 0 draws uniformly\n"
+        "    double beta;       // exponent of a weight: 1 corrects for the priorities in full\n",
+        "    double beta;\n    double alpha;\n",
+    ),
+    Mutant("    double epsilon; ", "    float epsilon; "),
+    Mutant("    double max_priority; ", "    float max_priority; "),
+    Mutant(
+        "    i64 invalid_priorities;   // lanes of updates that had no finite priority\n"
+        "    i64 stale_updates;        // lanes of updates whose row was no longer the one drawn\n",
+        "    i64 stale_updates;\n    i64 invalid_priorities;\n",
+    ),
+    Mutant("    u64 run; ", "    u32 run; "),
     # The ring
     Mutant("return c->capacity - c->demo_count;", "return c->capacity;"),
     Mutant("return c->capacity - c->demo_count;", "return c->capacity - c->demo_count + 1;"),
@@ -227,7 +246,11 @@ _DRAWS = [
     Mutant("low + row_of_span(word, high - low)", "low + row_of_span(word, high - low + 1)"),
     Mutant("low + row_of_span(word, high - low)", "low + row_of_span(word, high - low - 1)"),
     # Configuring
-    Mutant("    if (!first_thread()) return;\n", "", equivalent=_ONE_THREAD),
+    Mutant(
+        "    if (!first_thread()) return;\n    control->ere",
+        "    control->ere",
+        equivalent=_ONE_THREAD,
+    ),
     Mutant(
         "if (first_thread()) control->demo_count", "control->demo_count", equivalent=_ONE_THREAD
     ),
@@ -241,6 +264,34 @@ _DRAWS = [
     Mutant("    control->eta_power = 1.0;\n", ""),
     Mutant("    control->eta_power = 1.0;\n", "    control->eta_power = eta;\n"),
     Mutant("control->demo_count = count;", "control->demo_count = count - 1;"),
+    # Of priorities
+    Mutant("if (tokens) tokens[lane] = draw_token(control);", ""),
+    Mutant(
+        "if (tokens) tokens[lane] = draw_token(control);", "tokens[lane] = draw_token(control);"
+    ),
+    Mutant("if (tokens) tokens[lane] =", "if (tokens) tokens[0] ="),
+    Mutant("if (tokens) tokens[lane] =", "if (tokens && lane) tokens[lane] ="),
+    Mutant("tokens[lane] = draw_token(control)", "tokens[lane] = draw_token(control) - 1"),
+    Mutant("tokens[lane] = draw_token(control)", "tokens[lane] = (u64)control->total"),
+    Mutant(
+        "    if (!first_thread()) return;\n    control->alpha",
+        "    control->alpha",
+        equivalent=_ONE_THREAD,
+    ),
+    Mutant("    control->alpha = alpha;\n", ""),
+    Mutant("    control->alpha = alpha;\n", "    control->alpha = (float)alpha;\n"),
+    Mutant("    control->beta = beta;\n", ""),
+    Mutant("    control->beta = beta;\n", "    control->beta = alpha;\n"),
+    Mutant("    control->epsilon = epsilon;\n", ""),
+    Mutant("    control->epsilon = epsilon;\n", "    control->epsilon = (float)epsilon;\n"),
+    Mutant("if (first_thread()) control->beta = beta;", ""),
+    Mutant(
+        "if (first_thread()) control->beta = beta;",
+        "if (first_thread()) control->beta = (float)beta;",
+    ),
+    Mutant(
+        "if (first_thread()) control->beta = beta;", "control->beta = beta;", equivalent=_ONE_THREAD
+    ),
     Mutant(
         "control->demo_count = count;",
         "control->demo_count = control->total;",
@@ -283,9 +334,21 @@ _PHILOX = [
     Mutant(
         "{{(u32)draw, (u32)(draw >> 32), 0u, purpose}}",
         "{{(u32)draw, (u32)(draw >> 32), purpose, 0u}}",
-        equivalent="the one purpose there is has the number 0",
+    ),
+    Mutant(
+        "{{(u32)draw, (u32)(draw >> 32), 0u, purpose}}", "{{(u32)draw, (u32)(draw >> 32), 0u, 0u}}"
     ),
     Mutant("#define PURPOSE_ROWS 0u", "#define PURPOSE_ROWS 1u"),
+    Mutant("#define PURPOSE_TARGETS 1u", "#define PURPOSE_TARGETS 0u"),
+    Mutant("#define PURPOSE_TARGETS 1u", "#define PURPOSE_TARGETS 2u"),
+    Mutant("(double)(word >> 11) * 0x1p-53", "(double)(word >> 12) * 0x1p-53"),
+    Mutant("(double)(word >> 11) * 0x1p-53", "(double)(word >> 12) * 0x1p-52"),
+    Mutant("(double)(word >> 11) * 0x1p-53", "(double)(word >> 11) * 0x1p-52"),
+    Mutant("(double)(word >> 11) * 0x1p-53", "(double)(word >> 11) * 0x1p-54"),
+    Mutant("(double)(word >> 11) * 0x1p-53", "(double)word * 0x1p-64"),
+    Mutant("(double)(word >> 11) * 0x1p-53", "(float)(word >> 11) * 0x1p-53"),
+    Mutant("(double)(word >> 11) * 0x1p-53", "((double)(word >> 11) + 0.5) * 0x1p-53"),
+    Mutant("(double)(word >> 11) * 0x1p-53", "(double)(word >> 11 | 1) * 0x1p-53"),
     Mutant("(u32)lane_key, (u32)(lane_key >> 32)", "(u32)lane_key, (u32)(key >> 32)"),
     Mutant("(u32)lane_key, (u32)(lane_key >> 32)", "(u32)lane_key, 0u"),
     Mutant("(u64)out.word[1] << 32 | out.word[0]", "(u64)out.word[0] << 32 | out.word[1]"),
@@ -405,7 +468,7 @@ _COPIES = [
     Mutant("        if (to_ring)\n", "        if (!to_ring)\n"),
 ]
 
-_TILES = [
+_MASKS = [
     Mutant("i < end; i += blockDim.x", "i <= end; i += blockDim.x"),
     Mutant("i < end; i += blockDim.x", "i < end - 1; i += blockDim.x"),
     Mutant("i64 i = threadIdx.x; i < end; i += blockDim.x", "i64 i = 0; i < end; i += 1"),
@@ -425,6 +488,20 @@ _TILES = [
         equivalent="adding 0 changes nothing",
     ),
     Mutant("if (mine) atomicAdd(count, mine);", "if (mine) atomicExch(count, mine);"),
+    # count_kept
+    Mutant("if (threadIdx.x == 0) *kept = mask ? 0 : (u64)n;", "if (threadIdx.x == 0) *kept = n;"),
+    Mutant("if (threadIdx.x == 0) *kept = mask ? 0 : (u64)n;", "if (threadIdx.x == 0) *kept = 0;"),
+    Mutant("if (threadIdx.x == 0) *kept = mask ? 0 : (u64)n;", "*kept = mask ? 0 : (u64)n;"),
+    Mutant("mask ? 0 : (u64)n;\n    __syncthreads();\n", "mask ? 0 : (u64)n;\n"),
+    Mutant("if (mask) count_mask(mask, n, kept);", "if (mask) count_mask(mask, n - 1, kept);"),
+    Mutant("if (mask) count_mask(mask, n, kept);", "if (mask) count_mask(mask, n + 1, kept);"),
+    Mutant(
+        "if (mask) count_mask(mask, n, kept);\n    __syncthreads();\n",
+        "if (mask) count_mask(mask, n, kept);\n",
+    ),
+]
+
+_TILES = [
     Mutant("if (threadIdx.x == 0) tile->before", "tile->before"),
     Mutant(
         "if (threadIdx.x == 0) tile->before = tile->kept = 0;\n        __syncthreads();\n",
@@ -731,16 +808,8 @@ _ROW_KERNELS = [
     Mutant("        }\n        __syncthreads();\n    }\n}", "        }\n    }\n}"),
     # move_cursor
     Mutant("    if (blockIdx.x != 0) return;\n", "", equivalent="it is launched with one block"),
-    Mutant("if (threadIdx.x == 0) kept = mask ? 0 : n;", "if (threadIdx.x == 0) kept = n;"),
-    Mutant("if (threadIdx.x == 0) kept = mask ? 0 : n;", "if (threadIdx.x == 0) kept = 0;"),
-    Mutant("if (threadIdx.x == 0) kept = mask ? 0 : n;", "kept = mask ? 0 : n;"),
-    Mutant("kept = mask ? 0 : n;\n    __syncthreads();\n", "kept = mask ? 0 : n;\n"),
-    Mutant("if (mask) count_mask(mask, n, &kept);", "if (mask) count_mask(mask, n - 1, &kept);"),
-    Mutant("if (mask) count_mask(mask, n, &kept);", "if (mask) count_mask(mask, n + 1, &kept);"),
-    Mutant(
-        "if (mask) count_mask(mask, n, &kept);\n    __syncthreads();\n",
-        "if (mask) count_mask(mask, n, &kept);\n",
-    ),
+    Mutant("count_kept(mask, n, &kept);", "count_kept(mask, n - 1, &kept);"),
+    Mutant("count_kept(mask, n, &kept);", "count_kept(nullptr, n, &kept);"),
     Mutant("if (threadIdx.x == 0) control->total += (i64)kept;", "control->total += (i64)kept;"),
     Mutant("control->total += (i64)kept;", "control->total = (i64)kept;"),
     Mutant("control->total += (i64)kept;", "control->total += n;"),
@@ -784,6 +853,43 @@ _ROW_KERNELS = [
         "copy_column<false>(column, batch.at[c], indices, share);",
         "copy_column<false>(column, batch.at[0], indices, share);",
     ),
+    Mutant("if (weights.weights) finish_weights(weights, n);", ""),
+    Mutant("if (weights.weights) finish_weights(weights, n);", "finish_weights(weights, n);"),
+    Mutant(
+        "if (weights.weights) finish_weights(weights, n);",
+        "if (weights.raw) finish_weights(weights, n);",
+    ),
+    Mutant("finish_weights(weights, n);", "finish_weights(weights, n - 1);"),
+    Mutant("finish_weights(weights, n);", "finish_weights(weights, n + 1);"),
+    Mutant(
+        "    const double* raw;\n    const double* largest; ",
+        "    const double* largest;\n    const double* raw; ",
+    ),
+    Mutant("    i64 tiles;\n    float* weights;\n", "    float* weights;\n    i64 tiles;\n"),
+    Mutant(
+        "for (i64 lane = grid_start(); lane < n; lane += grid_step())",
+        "for (i64 lane = grid_start(); lane < n; lane = n)",
+    ),
+    Mutant(
+        "for (i64 lane = grid_start(); lane < n; lane += grid_step())",
+        "for (i64 lane = threadIdx.x; lane < n; lane += blockDim.x)",
+    ),
+    Mutant("double largest = 0.0;", "double largest = 1.0;"),
+    Mutant(
+        "w.raw && i < w.tiles",
+        "i < w.tiles",
+        equivalent="where there are no raw weights there are 0 tiles",
+    ),
+    Mutant("w.raw && i < w.tiles", "w.raw && i < w.tiles - 1"),
+    Mutant("w.raw && i < w.tiles", "w.raw && i < 1"),
+    Mutant("for (i64 i = 0; w.raw", "for (i64 i = 1; w.raw"),
+    Mutant("if (w.largest[i] > largest) largest", "largest"),
+    Mutant("if (w.largest[i] > largest)", "if (w.largest[i] < largest)"),
+    Mutant("largest = w.largest[i];", "largest += w.largest[i];"),
+    Mutant("normalized(w.raw[lane], largest) : 1.0f", "normalized(w.raw[lane], largest) : 0.0f"),
+    Mutant("normalized(w.raw[lane], largest)", "normalized(w.raw[0], largest)"),
+    Mutant("normalized(w.raw[lane], largest)", "normalized(w.raw[lane], 1.0)"),
+    Mutant("w.raw ? normalized(w.raw[lane], largest) : 1.0f", "1.0f"),
     Mutant("    if (first_thread()) end_draw(control, by_policy);\n", ""),
     Mutant("if (first_thread()) end_draw(control, by_policy);", "end_draw(control, by_policy);"),
     Mutant(
@@ -804,7 +910,9 @@ KERNELS = {
     "cuda_src/common.cuh": _COMMON,
     "cuda_src/control.cuh": _CONTROL,
     "cuda_src/draws.cu": _DRAWS,
+    "cuda_src/mask.cuh": _MASKS,
     "cuda_src/philox.cuh": _PHILOX,
     "cuda_src/quantize.cuh": _QUANTIZE,
     "cuda_src/rows.cu": [*_COPIES, *_TILES, *_CODES, *_BOOLEANS, *_ROW_KERNELS],
+    **PRIORITY_KERNELS,
 }

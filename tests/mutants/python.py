@@ -1,19 +1,30 @@
 """Mistakes in the rings, draws and checks in Python. ``--only python`` plants them."""
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.python_of_priorities import PRIORITY_PYTHON, PRIORITY_PYTHON_TESTS
 
 _RING = ("recent_and_demos", "policies", "golden", "replay", "inputs")
+_PER = ("prioritized", "priorities", "broken_off", "state_machine_prioritized")
 _CARD = ("capture", "device_arrays", "availability", "memory", "steps")
 
 #: The test files that a mutant of a module meets, those that fail soonest first.
 PYTHON_TESTS = {
-    "cpreplay/control.py": ("control", *_RING),
-    "cpreplay/philox.py": ("philox", "golden", "replay"),
-    "cpreplay/policies.py": ("policies", "recent_and_demos", "replay", "steps", "batch"),
-    "cpreplay/host_ops.py": (*_RING, "batch", "memory", "large"),
-    "cpreplay/host_inputs.py": ("inputs", "replay", "batch"),
-    "cpreplay/host_columns.py": ("batch", "replay", "inputs", "memory", "large"),
-    "cpreplay/kernel_structs.py": ("device_arrays", "replay", "inputs", "large"),
+    "cpreplay/control.py": ("control", *_RING, *_PER),
+    "cpreplay/philox.py": ("philox", "golden", "replay", *_PER),
+    "cpreplay/policies.py": ("policies", "recent_and_demos", "replay", "steps", "batch", *_PER),
+    "cpreplay/host_ops.py": (*_RING, "batch", "memory", "large", *_PER),
+    "cpreplay/host_inputs.py": ("inputs", "replay", "batch", *_PER),
+    "cpreplay/host_columns.py": ("batch", "replay", "inputs", "memory", "large", *_PER),
+    "cpreplay/aligned.py": ("batch", "replay", "memory", "sumtree"),
+    "cpreplay/kernel_structs.py": (
+        "device_arrays",
+        "replay",
+        "inputs",
+        "large",
+        "kernels",
+        "cost",
+        *_PER,
+    ),
     "cpreplay/device_ops.py": (
         "replay",
         "batch",
@@ -22,6 +33,9 @@ PYTHON_TESTS = {
         "golden",
         "recent_and_demos",
         "large",
+        *_PER,
+        "capture_prioritized",
+        "cost",
     ),
     "cpreplay/inputs.py": ("inputs", "replay", "batch"),
     "cpreplay/replay.py": (
@@ -33,17 +47,35 @@ PYTHON_TESTS = {
         "public_api",
         "threads",
         "inputs",
+        *_PER,
+        "capture_prioritized",
+        "cost",
     ),
     "cpreplay/schema.py": ("schema", "batch", "replay"),
-    "cpreplay/batch.py": ("batch", "device_arrays", "replay"),
-    "cpreplay/steps.py": ("steps",),
-    "cpreplay/known_total.py": ("replay", "capture", "recent_and_demos", "steps", "policies"),
-    "cpreplay/invariants.py": ("replay", "recent_and_demos", "capture"),
+    "cpreplay/batch.py": ("batch", "device_arrays", "replay", *_PER),
+    "cpreplay/steps.py": ("steps", "prioritized"),
+    "cpreplay/known_total.py": (
+        "replay",
+        "capture",
+        "recent_and_demos",
+        "steps",
+        "policies",
+        "broken_off",
+    ),
+    "cpreplay/invariants.py": ("replay", "recent_and_demos", "capture", *_PER, "sumtree"),
     "cpreplay/cuda_device.py": ("availability", *_CARD),
-    "cpreplay/device_inputs.py": ("device_arrays", "replay", "inputs", *_CARD),
-    "cpreplay/memory.py": ("memory",),
+    "cpreplay/device_inputs.py": (
+        "device_arrays",
+        "replay",
+        "inputs",
+        *_CARD,
+        *_PER,
+        "capture_prioritized",
+    ),
+    "cpreplay/memory.py": ("memory", "prioritized"),
     "cpreplay/integers.py": ("policies", "schema", "replay", "recent_and_demos"),
     "cpreplay/kernels.py": ("kernels", "replay", "packaging"),
+    **PRIORITY_PYTHON_TESTS,
 }
 
 _READ = "who reads rows has read the control block before, which refuses likewise"
@@ -77,6 +109,18 @@ _CONTROL = [
     Mutant("min(size, max(c_min, int(size * eta_power)))", "min(size, int(size * eta_power))"),
     Mutant("int(size * eta_power)", "round(size * eta_power)"),
     Mutant("int(size * eta_power)", "int(size * eta_power) + 1"),
+    # Of priorities
+    Mutant("ALPHA, BETA, EPSILON = 0.6, 0.4, 1e-6", "ALPHA, BETA, EPSILON = 0.4, 0.6, 1e-6"),
+    Mutant("ALPHA, BETA, EPSILON = 0.6, 0.4, 1e-6", "ALPHA, BETA, EPSILON = 0.6, 0.4, 1e-5"),
+    Mutant('("alpha", "<f8")', '("alpha", "<f4")'),
+    Mutant('("max_priority", "<f8")', '("max_priority", "<f4")'),
+    Mutant('("run", "<u8")', '("run", "<u4")'),
+    Mutant(
+        'control["epsilon"] = ALPHA, BETA, EPSILON', 'control["epsilon"] = BETA, ALPHA, EPSILON'
+    ),
+    Mutant('control["max_priority"] = 1.0', 'control["max_priority"] = EPSILON'),
+    Mutant('    control["max_priority"] = 1.0\n', ""),
+    Mutant('    control["run"] = run\n', ""),
 ]
 
 _PHILOX = [
@@ -98,6 +142,21 @@ _PHILOX = [
     Mutant("return secrets.randbits(64)", "return 0"),
     Mutant("0 <= seed < 2**64", "0 <= seed < 2**63"),
     Mutant("0 <= seed < 2**64", "seed < 2**64"),
+    # Reals
+    Mutant("TARGETS = 1", "TARGETS = 0"),
+    Mutant("TARGETS = 1", "TARGETS = 2"),
+    Mutant("_LOST_BITS = np.array(11, np.uint64)", "_LOST_BITS = np.array(10, np.uint64)"),
+    Mutant("_LOST_BITS = np.array(11, np.uint64)", "_LOST_BITS = np.array(12, np.uint64)"),
+    Mutant("_TO_UNIT = np.array(2.0**-53)", "_TO_UNIT = np.array(2.0**-52)"),
+    Mutant("_TO_UNIT = np.array(2.0**-53)", "_TO_UNIT = np.array(2.0**-54)"),
+    Mutant("(words >> _LOST_BITS) * _TO_UNIT", "words * 2.0**-64"),
+    Mutant(
+        "(words >> _LOST_BITS) * _TO_UNIT",
+        "(words >> _LOST_BITS) * np.float32(_TO_UNIT)",
+        equivalent="2**-53 is a float32 as well, and the product a float64",
+    ),
+    Mutant("(words >> _LOST_BITS) * _TO_UNIT", "((words >> _LOST_BITS) + 0.5) * _TO_UNIT"),
+    Mutant("(draw & 0xFFFFFFFF, draw >> 32, 0, purpose)", "(draw & 0xFFFFFFFF, draw >> 32, 0, 0)"),
 ]
 
 _POLICIES = [
@@ -113,7 +172,10 @@ _POLICIES = [
     Mutant("isinstance(enable, bool | np.bool_)", "isinstance(enable, bool)"),
     Mutant("0.0 < eta <= 1.0", "0.0 <= eta <= 1.0"),
     Mutant("0.0 < eta <= 1.0", "0.0 < eta < 1.0"),
-    Mutant("if not (is_number and 0.0 < eta <= 1.0)", "if is_number and (eta <= 0.0 or eta > 1.0)"),
+    Mutant(
+        "if not (_is_number(eta) and 0.0 < eta <= 1.0)",
+        "if _is_number(eta) and (eta <= 0.0 or eta > 1.0)",
+    ),
     Mutant('(("c_min", c_min), ("k_max", k_max))', '(("c_min", c_min),)'),
     Mutant('(("c_min", c_min), ("k_max", k_max))', '(("k_max", k_max),)'),
     Mutant("is_count(value) and value < 2**63", "is_count(value)"),
@@ -143,6 +205,58 @@ _POLICIES = [
     Mutant("0 <= low < high <= size", "0 <= low <= high <= size"),
     Mutant("0 <= low < high <= size", "0 <= low < high <= capacity"),
     Mutant("0 <= low < high <= size", "0 <= low < high < size"),
+    # Priorities
+    Mutant(
+        "        if self.prioritized:\n            raise OrderError(\n"
+        '                "configure_ere',
+        '        if False:\n            raise OrderError(\n                "configure_ere',
+    ),
+    Mutant(
+        '        if self.prioritized:\n            raise OrderError(\n                "pin_demo',
+        '        if False:\n            raise OrderError(\n                "pin_demo',
+    ),
+    Mutant("        if not self.prioritized:\n", "        if False:\n"),
+    Mutant('        self.check_prioritized("configure_per")\n', ""),
+    Mutant('        self.check_prioritized("set_beta")\n', ""),
+    Mutant('_unit("configure_per", "alpha", alpha)', "float(alpha)"),
+    Mutant('_unit("configure_per", "beta", beta)', "float(beta)"),
+    Mutant('return _unit("set_beta", "beta", beta)', "return float(beta)"),
+    Mutant("if not 0.0 <= offset < math.inf:", "if not 0.0 < offset < math.inf:"),
+    Mutant("if not 0.0 <= offset < math.inf:", "if not 0.0 <= offset:"),
+    Mutant("if not 0.0 <= offset < math.inf:", "if not offset < math.inf:"),
+    Mutant("if not 0.0 <= offset < math.inf:", "if offset < 0.0 or offset == math.inf:"),
+    Mutant("return (*unit, offset)", "return (*unit[::-1], offset)"),
+    Mutant("if size and alpha != self.alpha:", "if alpha != self.alpha:"),
+    Mutant("if size and alpha != self.alpha:", "if size:"),
+    Mutant("if size and alpha != self.alpha:", "if size > 1 and alpha != self.alpha:"),
+    Mutant("if size and alpha != self.alpha:", "if size and alpha > self.alpha:"),
+    Mutant("if not 0.0 <= number <= 1.0:", "if not 0.0 < number <= 1.0:"),
+    Mutant("if not 0.0 <= number <= 1.0:", "if not 0.0 <= number < 1.0:"),
+    Mutant("if not 0.0 <= number <= 1.0:", "if not 0.0 <= number:"),
+    Mutant("if not 0.0 <= number <= 1.0:", "if not number <= 1.0:"),
+    Mutant("if not 0.0 <= number <= 1.0:", "if number < 0.0 or number > 1.0:"),
+    Mutant("    return number\n", "    return value\n"),
+    Mutant("bool | np.bool_ | str | bytes", "str | bytes"),
+    Mutant("bool | np.bool_ | str | bytes", "bool | str | bytes"),
+    Mutant("bool | np.bool_ | str | bytes", "bool | np.bool_"),
+    Mutant("except (TypeError, ValueError, OverflowError):", "except (ValueError, OverflowError):"),
+    Mutant("except (TypeError, ValueError, OverflowError):", "except (TypeError, OverflowError):"),
+    Mutant("except (TypeError, ValueError, OverflowError):", "except (TypeError, ValueError):"),
+    Mutant("above if 1.0 < number < 1.000001 else", "above if False else"),
+    Mutant("above if 1.0 < number < 1.000001 else", "above if True else"),
+    Mutant(
+        "return is_int(value) or isinstance(value, float | np.floating)",
+        "return isinstance(value, float | np.floating)",
+    ),
+    Mutant(
+        "return is_int(value) or isinstance(value, float | np.floating)",
+        "return is_int(value) or isinstance(value, float)",
+    ),
+    Mutant(
+        "return is_int(value) or isinstance(value, float | np.floating)",
+        "return is_int(value) or isinstance(value, float | np.floating | bool)",
+    ),
+    Mutant("alpha: float = ALPHA", "alpha: float = 0.5"),
 ]
 
 _HOST_OPS = [
@@ -207,7 +321,10 @@ _HOST_OPS = [
     ),
     Mutant("        view.flags.writeable = False\n", ""),
     # Drawing
-    Mutant("words = self._words(self._draws.item(), lanes)", "words = self._words(0, lanes)"),
+    Mutant(
+        "words = self._words(self._draws.item(), lanes, ROWS)",
+        "words = self._words(0, lanes, ROWS)",
+    ),
     Mutant("online = size - demo_count", "online = size"),
     Mutant("lanes // 2 if online else lanes", "lanes // 2"),
     Mutant("lanes // 2 if online else lanes", "-(-lanes // 2) if online else lanes"),
@@ -234,15 +351,11 @@ _HOST_OPS = [
         "        if True:\n            self._shrink",
         equivalent="without ERE nobody reads k and eta_power, and configuring starts both anew",
     ),
-    Mutant("len(batch)), high - low, rows)", "len(batch)), high - low + 1, rows)"),
+    Mutant("len(batch), ROWS), high - low, rows)", "len(batch), ROWS), high - low + 1, rows)"),
     Mutant(
-        """        rows += np.uint64(low)
-        self._gather(batch)
-""",
-        """        rows += np.uint64(low)
-        self._gather(batch)
-        self._shrink_ere_window()
-""",
+        "self.priorities.mark_uniform(batch)\n        self._gather(batch)\n",
+        "self.priorities.mark_uniform(batch)\n        self._gather(batch)\n"
+        "        self._shrink_ere_window()\n",
     ),
     Mutant('control["k"], control["eta_power"] = 0, 1.0\n\n    def pin', "pass\n\n    def pin"),
     Mutant(
@@ -263,7 +376,34 @@ _HOST_OPS = [
     Mutant("if len(words) != len(high):", "if len(words) > len(high):"),
     Mutant("np.right_shift(high, _HALF, rows)", "np.right_shift(words, _HALF, rows)"),
     Mutant("bool(self._ere_enabled.item())", "False"),
-    Mutant("batch._is_own(HostBatchMemory, self._layout)", "True"),
+    Mutant("batch._is_own(HostBatchMemory, self._layout, weighted=weighted)", "True"),
+    # Priorities
+    Mutant(
+        "return functools.partial(philox_words, key)",
+        "return lambda draw, lanes, purpose: philox_words(key, draw, lanes)",
+    ),
+    Mutant("new_control(capacity, key, run or 0)", "new_control(capacity, key)"),
+    Mutant("tree = self.priorities.nbytes if self.priorities else 0", "tree = 0"),
+    Mutant(
+        "self._words(self._draws.item(), lanes, TARGETS)",
+        "self._words(self._draws.item(), lanes, ROWS)",
+    ),
+    Mutant("self._words(self._draws.item(), lanes, TARGETS)", "self._words(0, lanes, TARGETS)"),
+    Mutant(
+        "lanes, TARGETS))\n            self._gather(batch)\n            return\n",
+        "lanes, TARGETS))\n            return\n",
+    ),
+    Mutant("            self.priorities.mark_uniform(batch)\n", "            pass\n"),
+    Mutant(
+        "weighted = self.priorities is not None\n            block",
+        "weighted = True\n            block",
+    ),
+    Mutant(
+        "weighted = self.priorities is not None\n        return", "weighted = False\n        return"
+    ),
+    Mutant(
+        "weighted = self.priorities is not None\n        return", "weighted = True\n        return"
+    ),
 ]
 
 _HOST_INPUTS = [
@@ -356,10 +496,21 @@ _HOST_INPUTS = [
         "float(np.finfo(column.dtype).smallest_normal) if is_float",
         "float(np.finfo(column.dtype).smallest_subnormal) if is_float",
     ),
+    # What an update is given
+    Mutant("_ROWS.batch(rows, ANY_ROWS)", "np.asarray(rows)"),
+    Mutant("_ROWS.batch(rows, ANY_ROWS)", "np.asarray(rows).astype(np.int64)"),
+    Mutant("_TOKENS.batch(tokens, lanes)", "tokens"),
+    Mutant("_TD_ERRORS.batch(td_errors, lanes)", "_TD_ERRORS.batch(td_errors, ANY_ROWS)"),
+    Mutant("_TD_ERRORS.batch(td_errors, lanes)", "np.asarray(td_errors, np.float64)"),
+    Mutant(
+        "_TD_ERRORS.batch(td_errors, lanes)",
+        "_TD_ERRORS.batch(td_errors, lanes).astype(np.float32).astype(np.float64)",
+    ),
+    Mutant("    check_update(rows, tokens, td_errors)\n", ""),
+    Mutant("None if tokens is None else as_numpy(tokens, TOKENS)", "tokens"),
 ]
 
 _HOST_COLUMNS = [
-    Mutant("ALIGNMENT = 64", "ALIGNMENT = 32"),
     Mutant("_LARGEST_BATCH = 2**31 - 1", "_LARGEST_BATCH = 2**31"),
     Mutant("elif count <= len(self.scratch):", "elif True:"),
     Mutant(
@@ -396,12 +547,6 @@ _HOST_COLUMNS = [
     ),
     Mutant("if end > _LARGEST_BATCH:", "if False:"),
     Mutant(
-        "block = np.zeros(rows * stride + ALIGNMENT, np.uint8)",
-        "block = np.empty(rows * stride + ALIGNMENT, np.uint8)",
-    ),
-    Mutant("_padding(block))\n\n\ndef _aligned_block", "0)\n\n\ndef _aligned_block"),
-    Mutant("return block, _padding(block)", "return block, 0"),
-    Mutant(
         " and first.stored_nbytes == stride and not first.quantized",
         " and not first.quantized",
         equivalent="NumPy cuts the padding off, more slowly",
@@ -415,6 +560,31 @@ _HOST_COLUMNS = [
     ),
     Mutant("self.scratch, offset, stored.view.strides", "self.scratch, 0, stored.view.strides"),
     Mutant("self.scratch, offset, strides", "self.scratch, 0, strides"),
+    # Of priorities
+    Mutant(
+        "(INDICES, WEIGHTS, TOKENS) if weighted else (INDICES,)",
+        "(INDICES, WEIGHTS, TOKENS)",
+        equivalent="a block is larger then, and the rest of it is not looked at",
+    ),
+    Mutant("        if self._weighted:\n", "        if False:\n"),
+    Mutant(
+        "fields[WEIGHTS.name], fields[TOKENS.name]",
+        "fields[WEIGHTS.name], fields[TOKENS.name].copy()",
+    ),
+    Mutant("tokens.view(np.uint64)[:, 0]", "tokens.view(np.uint64)[:1, 0]"),
+]
+
+_ALIGNED = [
+    Mutant("ALIGNMENT = 64", "ALIGNMENT = 32"),
+    Mutant(
+        "block = np.zeros(count * dtype.itemsize + ALIGNMENT, np.uint8)",
+        "block = np.empty(count * dtype.itemsize + ALIGNMENT, np.uint8)",
+    ),
+    Mutant(
+        "return np.ndarray(count, dtype, block, _padding(block))",
+        "return np.ndarray(count, dtype, block, 0)",
+    ),
+    Mutant("return block, _padding(block)", "return block, 0"),
 ]
 
 _KERNEL_STRUCTS = [
@@ -442,6 +612,36 @@ _KERNEL_STRUCTS = [
         '("base", "<u8"), ("stride", "<i8"), ("elements", "<i8")',
         '("base", "<u8"), ("elements", "<i8"), ("stride", "<i8")',
     ),
+    # Of priorities
+    Mutant("MAX_FEW = 1024", "MAX_FEW = 1025"),
+    Mutant("MAX_FEW = 1024", "MAX_FEW = 1023"),
+    Mutant("MAX_SUMS = 8", "MAX_SUMS = 7"),
+    Mutant(
+        '[("raw", "<u8"), ("largest", "<u8"), ("tiles"',
+        '[("largest", "<u8"), ("raw", "<u8"), ("tiles"',
+    ),
+    Mutant('("tiles", "<i8"), ("weights", "<u8")', '("weights", "<u8"), ("tiles", "<i8")'),
+    Mutant('("indices", "<u8"), ("tokens", "<u8")', '("tokens", "<u8"), ("indices", "<u8")'),
+    Mutant('("largest", "<u8"), ("tile", "<i8")', '("tile", "<i8"), ("largest", "<u8")'),
+    Mutant(
+        '        ("rows", "<u8"),\n        ("tokens", "<u8"),\n',
+        '        ("tokens", "<u8"),\n        ("rows", "<u8"),\n',
+    ),
+    Mutant(
+        '        ("errors", "<u8"),\n        ("error_bytes", "<i8"),\n',
+        '        ("error_bytes", "<i8"),\n        ("errors", "<u8"),\n',
+    ),
+    Mutant(
+        '        ("nodes", "<i8", MAX_SUMS),\n        ("tickets", "<u8", MAX_SUMS),\n',
+        '        ("tickets", "<u8", MAX_SUMS),\n        ("nodes", "<i8", MAX_SUMS),\n',
+    ),
+    Mutant(
+        '        ("updates", "<u8"),\n        ("winners", "<u8"),\n',
+        '        ("winners", "<u8"),\n        ("updates", "<u8"),\n',
+    ),
+    Mutant("[_number(item) for item in value]", "[_number(value[0])] * len(value)"),
+    Mutant("    if value is None:\n        return 0\n", ""),
+    Mutant("record = np.zeros(1, dtype)", "record = np.ones(1, dtype)"),
 ]
 
 _DEVICE_OPS = [
@@ -456,7 +656,7 @@ _DEVICE_OPS = [
         equivalent="CuPy launches at least one block",
     ),
     Mutant("int(row_bytes.max()) // 4 + 1", "1", equivalent="the grid is strided"),
-    Mutant("batch._is_own(_DeviceBatchMemory, self._layout) and", "True and"),
+    Mutant("batch._is_own(_DeviceBatchMemory, self._layout, weighted=weighted) and", "True and"),
     Mutant("bool(batch._memory.card == self._card.number)", "True"),
     Mutant(
         "    def sample(self, batch: Batch) -> None:\n        self._card.check_stream()\n",
@@ -491,7 +691,7 @@ _DEVICE_OPS = [
     Mutant("arrays = (*self._arrays, self._control, self._last_invalid)", "arrays = self._arrays"),
     Mutant("-(-rows // tile)", "(rows // tile)", equivalent="the grid is strided"),
     Mutant(
-        "threads = 1 if mask is None else _THREADS",
+        "threads = 1 if mask is None else THREADS",
         "threads = 1",
         equivalent="one thread counts the mask, more slowly",
     ),
@@ -500,18 +700,10 @@ _DEVICE_OPS = [
         "memptr=self._arrays[place.array].data + place.offset",
         "memptr=self._arrays[place.array].data",
     ),
-    Mutant("self._gather(batch, by_policy=True)", "self._gather(batch, by_policy=False)"),
-    Mutant("self._gather(batch, by_policy=False)", "self._gather(batch, by_policy=True)"),
+    Mutant("by_policy: bool = True", "by_policy: bool = False"),
+    Mutant("_NO_WEIGHTS, by_policy=False)", "_NO_WEIGHTS, by_policy=True)"),
     Mutant("np.int64(c_min), np.int64(k_max)", "np.int64(k_max), np.int64(c_min)"),
     Mutant("np.float64(eta)", "np.float64(np.float32(eta))"),
-    Mutant(
-        "max(1, min(-(-items // _THREADS), _MAX_BLOCKS))",
-        "max(1, items // _THREADS)",
-    ),
-    Mutant(
-        "max(1, min(-(-items // _THREADS), _MAX_BLOCKS))",
-        "-(-items // _THREADS)",
-    ),
     Mutant('        self._card.refuse_capture("making a buffer")\n', ""),
     Mutant(
         "        self._card.check_current()\n        return self._inputs.row",
@@ -534,16 +726,35 @@ _DEVICE_OPS = [
     Mutant('        self._card.refuse_capture("pin_demo_prefix")\n', ""),
     Mutant('        self._card.refuse_capture("reading the buffer\'s state")\n', ""),
     Mutant('        self._card.refuse_capture("synchronize")\n', ""),
+    # Priorities
+    Mutant("new_control(capacity, key, run or 0)", "new_control(capacity, key)"),
+    Mutant("tree = self.priorities.nbytes if self.priorities else 0", "tree = 0"),
     Mutant(
-        "        self._card.check_current()\n        self._kernels[name]",
-        "        self._kernels[name]",
+        "            self.priorities.enter(rows, mask)\n            return\n",
+        "            self.priorities.enter(rows, mask)\n",
     ),
+    Mutant(
+        "        if self.priorities:\n            self.priorities.enter",
+        "        if False:\n            self.priorities.enter",
+    ),
+    Mutant("self.priorities.enter(rows, mask)", "self.priorities.enter(rows, None)"),
+    Mutant("self._gather(batch, draw.weights)", "self._gather(batch, draw.ones)"),
+    Mutant("self._gather(batch, draw.weights)", "self._gather(batch, _NO_WEIGHTS)"),
+    Mutant("draw and draw.tokens,", "None,"),
+    Mutant("draw.ones if draw else _NO_WEIGHTS, by_policy=False", "_NO_WEIGHTS, by_policy=False"),
+    Mutant(
+        "draw.ones if draw else _NO_WEIGHTS, by_policy=False",
+        "draw.weights if draw else _NO_WEIGHTS, by_policy=False",
+    ),
+    Mutant("weighted = self.priorities is not None", "weighted = True"),
+    Mutant("weighted = self.priorities is not None", "weighted = False"),
+    Mutant("self._cupy.empty(batch_size, np.float32)", "self._cupy.empty(batch_size, np.float64)"),
 ]
 
 _INPUTS = [
     Mutant("_DLPACK_HOST = (1, 3, 11)", "_DLPACK_HOST = (1,)"),
     Mutant("_DLPACK_HOST = (1, 3, 11)", "_DLPACK_HOST = (1, 2, 3, 11)"),
-    Mutant("_cast(_as_numpy(value, column), column)", "np.asarray(value, column.dtype)"),
+    Mutant("_cast(as_numpy(value, column), column)", "np.asarray(value, column.dtype)"),
     Mutant("    check_shape(array.shape, column, rows)\n", ""),
     Mutant("    if column.quantized:\n        return _quantize(array, column)\n", ""),
     Mutant(
@@ -636,10 +847,49 @@ _INPUTS = [
     Mutant("np.rint(array * np.float32(255))", "np.rint(array.astype(np.float64) * 255)"),
     Mutant('over="raise"', 'over="ignore"'),
     Mutant('under="ignore"', 'under="raise"'),
+    Mutant('if rows.dtype.kind not in "iu" and rows.size and', "if False and"),
+    Mutant(
+        'if rows.dtype.kind not in "iu" and rows.size and', 'if rows.dtype.kind not in "iu" and'
+    ),
+    Mutant(
+        'rows.dtype.kind not in "iu" and rows.size', 'rows.dtype.kind not in "biu" and rows.size'
+    ),
+    Mutant(
+        'rows.dtype.kind not in "iu" and rows.size', 'rows.dtype.kind not in "iuf" and rows.size'
+    ),
+    Mutant('rows.dtype.kind not in "iu" and rows.size', 'rows.dtype.kind != "i" and rows.size'),
+    Mutant("rows.size and not _holds_integers(rows)", "rows.size"),
+    Mutant("if rows.shape != (lanes,) or lanes >= 2**31:", "if rows.shape != (lanes,):"),
+    Mutant("if rows.shape != (lanes,) or lanes >= 2**31:", "if lanes >= 2**31:"),
+    Mutant(
+        "if rows.shape != (lanes,) or lanes >= 2**31:",
+        "if rows.shape != (lanes,) or lanes > 2**31:",
+    ),
+    Mutant(
+        'tokens.dtype.kind not in "iu" or tokens.shape != (lanes, 2)',
+        'tokens.dtype.kind not in "iu"',
+    ),
+    Mutant(
+        'tokens.dtype.kind not in "iu" or tokens.shape != (lanes, 2)', "tokens.shape != (lanes, 2)"
+    ),
+    Mutant(
+        'tokens.dtype.kind not in "iu" or tokens.shape != (lanes, 2)',
+        'tokens.dtype.kind not in "iu" or tokens.shape[0] != lanes',
+    ),
+    Mutant('(ShapeError if tokens.dtype.kind in "iu" else DTypeError)', "(ShapeError)"),
+    Mutant('if td_errors.dtype.kind not in "iuf":', "if False:"),
+    Mutant('if td_errors.dtype.kind not in "iuf":', 'if td_errors.dtype.kind not in "biuf":'),
+    Mutant('if td_errors.dtype.kind not in "iuf":', 'if td_errors.dtype.kind not in "f":'),
+    Mutant("    if td_errors.shape != (lanes,):\n", "    if False:\n"),
+    Mutant(
+        "    if type(value) is np.ndarray:\n        return value\n",
+        "",
+        equivalent="the same array, after a look at its kind",
+    ),
 ]
 
 _REPLAY = [
-    Mutant("        if prioritized:\n", "        if False:\n"),
+    Mutant("if not isinstance(prioritized, bool | np.bool_):", "if False:"),
     Mutant("capacity <= MAX_CAPACITY", "capacity < MAX_CAPACITY"),
     Mutant("is_count(capacity) and capacity <= MAX_CAPACITY", "is_count(capacity)"),
     Mutant("MAX_CAPACITY = 2**31", "MAX_CAPACITY = 2**32"),
@@ -659,8 +909,10 @@ _REPLAY = [
     Mutant(
         "        with self._lock:\n"
         "            known = self._known(1)\n"
+        "            self._total.expect()\n"
         "            self._ops.store_row(row)\n",
         "        known = self._known(1)\n"
+        "        self._total.expect()\n"
         "        self._ops.store_row(row)\n"
         "        with self._lock:\n",
     ),
@@ -675,8 +927,10 @@ _REPLAY = [
     ),
     Mutant(
         "            known = self._known(count)\n"
+        "            self._total.expect()\n"
         "            self._ops.store(columns, rows, mask)\n",
         "            known = self._known(count)\n"
+        "            self._total.expect()\n"
         "        self._ops.store(columns, rows, mask)\n"
         "        if True:\n",
     ),
@@ -714,8 +968,8 @@ _REPLAY = [
     Mutant("            lo, hi = check_range(lo, hi, size, self._capacity)\n", ""),
     Mutant("self._ops.sample_range(batch, lo, hi)", "self._ops.sample_range(batch, lo, size)"),
     Mutant(
-        "return self._ops.make_batch(check_batch_size(batch_size))",
-        "return self._ops.make_batch(batch_size)",
+        "batch = self._ops.make_batch(check_batch_size(batch_size))",
+        "batch = self._ops.make_batch(batch_size)",
     ),
     # Policies
     Mutant("            self._policy.set_ere(bool(enable))\n", ""),
@@ -784,20 +1038,128 @@ _REPLAY = [
         "ring_head(self._total.exact(), self._policy",
         "ring_head(self._total.at_least, self._policy",
     ),
+    Mutant("refuse_too_large(row, self._capacity, tree, host_memory(), where)", "pass"),
+    Mutant("(row, self._capacity, tree, host_memory()", "(row, 1, tree, host_memory()"),
+    Mutant('refuse_too_large(row, self._capacity, tree, device_memory(cupy), "the card")', "pass"),
     Mutant(
-        'refuse_too_large(row, self._capacity, memory, "this machine or control group")',
-        "pass",
-    ),
-    Mutant(
-        'refuse_too_large(row, self._capacity, memory, "this machine or control group")',
-        'refuse_too_large(row, 1, memory, "this machine or control group")',
-    ),
-    Mutant('                refuse_too_large(row, self._capacity, memory, "the card")\n', ""),
-    Mutant(
-        "DeviceOps(cupy, self._layout, self._capacity, splitmix64(self._seed))",
-        "DeviceOps(cupy, self._layout, self._capacity, self._seed)",
+        "            key = splitmix64(self._seed)\n            self._use(DeviceOps",
+        "            key = self._seed\n            self._use(DeviceOps",
     ),
     Mutant("raise CopyError(", "return CopyError, ("),
+    # Priorities
+    Mutant("Policy(prioritized=bool(prioritized))", "Policy(prioritized=prioritized)"),
+    Mutant("Policy(prioritized=bool(prioritized))", "Policy()"),
+    Mutant("secrets.randbits(64) if prioritized else None", "0 if prioritized else None"),
+    Mutant("secrets.randbits(64) if prioritized else None", "secrets.randbits(64)"),
+    Mutant("secrets.randbits(64) if prioritized else None", "None"),
+    Mutant("isinstance(prioritized, bool | np.bool_)", "isinstance(prioritized, bool)"),
+    Mutant("        alpha, beta, epsilon = self._policy.check_per(alpha, beta, epsilon)\n", ""),
+    Mutant(
+        "alpha, beta, epsilon = self._policy.check_per",
+        "beta, alpha, epsilon = self._policy.check_per",
+    ),
+    Mutant("alpha, beta, epsilon = self._policy.check_per", "_ = self._policy.check_per"),
+    Mutant(
+        "            self._total.expect()\n            self._ops.store_row(row)\n",
+        "            self._ops.store_row(row)\n",
+    ),
+    Mutant(
+        "            self._total.expect()\n            self._ops.store(columns",
+        "            self._ops.store(columns",
+    ),
+    Mutant("            self._ops.priorities.disown(batch)\n", "            pass\n"),
+    Mutant("if self._ops.priorities is not None:", "if True:"),
+    Mutant('held = ring_size(int(control["total"]), self._capacity)', "held = 16"),
+    Mutant(
+        'held = ring_size(int(control["total"]), self._capacity)',
+        "held = self._capacity",
+        equivalent="leaves beyond the rows held are 0",
+    ),
+    Mutant(
+        "_LEAVES = 2**20",
+        "_LEAVES = 1",
+        equivalent="the sums are the same but for a rounding, and cost more",
+    ),
+    Mutant("if alpha != self._policy.alpha:", "if False:"),
+    Mutant("if alpha != self._policy.alpha:", "if True:"),
+    Mutant(
+        "self._policy.check_alpha(alpha, self._total.size_up_to(1))",
+        "self._policy.check_alpha(alpha, self._total.at_least)",
+    ),
+    Mutant(
+        "self._policy.check_alpha(alpha, self._total.size_up_to(1))",
+        "self._policy.check_alpha(alpha, len(self))",
+    ),
+    Mutant(
+        "self._priorities.configure(alpha, beta, epsilon)",
+        "self._priorities.configure(alpha, epsilon, beta)",
+    ),
+    Mutant("            self._policy.alpha = alpha\n", ""),
+    Mutant(
+        "            self._priorities.configure(alpha, beta, epsilon)\n"
+        "            self._policy.alpha = alpha\n",
+        "            self._policy.alpha = alpha\n"
+        "            self._priorities.configure(alpha, beta, epsilon)\n",
+    ),
+    Mutant("beta = self._policy.check_beta(beta)", "pass"),
+    Mutant("beta = self._policy.check_beta(beta)", "self._policy.check_beta(beta)"),
+    Mutant("            self._priorities.set_beta(beta)\n", "            pass\n"),
+    Mutant('        self._policy.check_prioritized("update_priorities")\n', ""),
+    Mutant(
+        "            tokens = batch._tokens\n            if tokens is None:",
+        "            tokens = batch._tokens\n            if False:",
+    ),
+    Mutant(
+        "            tokens = batch._tokens\n            if tokens is None:",
+        "            if batch._tokens is None:",
+    ),
+    Mutant("            batch = batch.indices\n", ""),
+    Mutant(
+        "        with self._lock:\n            self._priorities.update(*update)",
+        "        self._priorities.update(*update)",
+    ),
+    Mutant(
+        "        update = self._priorities.ingest(batch, tokens, td_errors)  # may run the "
+        "caller's code\n        with self._lock:\n",
+        "        with self._lock:\n"
+        "            update = self._priorities.ingest(batch, tokens, td_errors)\n",
+    ),
+    Mutant("self._priority_stats(control) if self.prioritized else {}", "{}"),
+    Mutant(
+        "self._priority_stats(control) if self.prioritized else {}", "self._priority_stats(control)"
+    ),
+    Mutant(
+        '("alpha", "beta", "epsilon", "max_priority", "invalid_priorities", "stale_updates")',
+        '("alpha", "beta", "epsilon", "max_priority", "invalid_priorities")',
+    ),
+    Mutant("root = self._ops.to_host(levels[-1])", "root = self._ops.to_host(levels[1])"),
+    Mutant("parts(levels[0][:held], _LEAVES)", "parts(levels[0][: held - 1], _LEAVES)"),
+    Mutant(
+        "                check_priorities(self._ops, self._capacity, self._policy.alpha)\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "            if self.prioritized:\n                check",
+        "            if True:\n                check",
+    ),
+    Mutant("tree = tree_nbytes(self._capacity) if prioritized else 0", "tree = 0"),
+    Mutant(
+        "tree = tree_nbytes(self._capacity) if prioritized else 0",
+        "tree = tree_nbytes(self._capacity)",
+    ),
+    Mutant("tree = device_tree_nbytes(self._capacity) if prioritized else 0", "tree = 0"),
+    Mutant(
+        "tree = device_tree_nbytes(self._capacity) if prioritized else 0",
+        "tree = device_tree_nbytes(self._capacity)",
+    ),
+    Mutant(
+        "HostOps(self._layout, self._capacity, words, key, run=self._run)",
+        "HostOps(self._layout, self._capacity, words, key, run=0 if prioritized else None)",
+    ),
+    Mutant(
+        "DeviceOps(cupy, self._layout, self._capacity, key, run=self._run)",
+        "DeviceOps(cupy, self._layout, self._capacity, key, run=0 if prioritized else None)",
+    ),
 ]
 
 _SCHEMA = [
@@ -843,27 +1205,58 @@ _BATCH = [
         "dict(zip(names[standard:], arrays[standard:], strict=True))",
         "dict(zip(names[standard:], reversed(arrays[standard:]), strict=True))",
     ),
+    Mutant("function(self.indices), *of_draw)", "self.indices, *of_draw)"),
     Mutant(
-        "return Batch(names, arrays, function(self.indices), weights)",
-        "return Batch(names, arrays, self.indices, weights)",
+        "function(self.indices), *of_draw)",
+        "function(self.indices), *of_draw, memory=self._memory)",
+    ),
+    Mutant("function(self.indices), *of_draw)", "function(self.indices))"),
+    Mutant("function(self.indices), *of_draw)", "function(self.indices), *of_draw[:1])"),
+    Mutant("function(self.indices), *of_draw)", "function(self.indices), *of_draw[::-1])"),
+    Mutant(
+        "None if array is None else function(array) for array in (self.weights, self._tokens)",
+        "array for array in (self.weights, self._tokens)",
+    ),
+    Mutant("None if array is None else function(array) for", "function(array) for"),
+    Mutant(
+        "function(array) for array in (self.weights, self._tokens)",
+        "array for array in (self.weights, self._tokens)",
     ),
     Mutant(
-        "return Batch(names, arrays, function(self.indices), weights)",
-        "return Batch(names, arrays, function(self.indices), weights, memory=self._memory)",
-    ),
-    Mutant(
-        "return Batch(names, arrays, function(self.indices), weights)",
-        "return Batch(names, arrays, function(self.indices))",
-    ),
-    Mutant("None if self.weights is None else function(self.weights)", "self.weights"),
-    Mutant(
-        "return Batch, (names, [self[name] for name in names], self.indices, self.weights)",
+        "return Batch, (names, arrays, self.indices, self.weights, self._tokens)",
         "return object.__reduce_ex__(self, 2)",
     ),
     Mutant(
-        "return Batch, (names, [self[name] for name in names], self.indices, self.weights)",
-        "return Batch, (names, [self[name] for name in names], self.indices)",
+        "(names, arrays, self.indices, self.weights, self._tokens)",
+        "(names, arrays, self.indices, self.weights)",
     ),
+    Mutant(
+        "(names, arrays, self.indices, self.weights, self._tokens)", "(names, arrays, self.indices)"
+    ),
+    Mutant("(memory.weights is not None) != weighted", "False"),
+    Mutant("(memory.weights is not None) != weighted", "memory.weights is None and weighted"),
+    Mutant(
+        "(memory.weights is not None) != weighted", "memory.weights is not None and not weighted"
+    ),
+    Mutant(
+        "self.indices, self.weights, self._tokens)  # fmt",
+        "self.indices, self.weights, None)  # fmt",
+    ),
+    Mutant(
+        "self.indices, self.weights, self._tokens)  # fmt",
+        "self.indices, None, self._tokens)  # fmt",
+    ),
+    Mutant("        self._tokens = tokens\n", "        self._tokens = None\n"),
+    Mutant('() if self.weights is None else ("weights",)', "()"),
+    Mutant('() if self.weights is None else ("weights",)', '("weights",)'),
+    Mutant(
+        'unstored_column("draw tokens", "int32", (2,))', 'unstored_column("tokens", "int32", (2,))'
+    ),
+    Mutant(
+        'unstored_column("draw tokens", "int32", (2,))',
+        'unstored_column("draw tokens", "uint32", (2,))',
+    ),
+    Mutant('unstored_column("weights", "float32")', 'unstored_column("weights", "float64")'),
     Mutant("isinstance(memory, kind) and", "memory is not None and"),
     Mutant("isinstance(memory, kind) and", "isinstance(memory, BatchMemory) and"),
     Mutant("(memory.layout is layout or memory.layout == layout)", "True"),
@@ -882,7 +1275,7 @@ _BATCH = [
     Mutant("map(operator.is_, mine, memory.arrays)", "map(operator.is_, mine[:4], memory.arrays)"),
     Mutant("operator.is_", "operator.is_not"),
     Mutant("except AttributeError:  # one was deleted", "except KeyError:"),
-    Mutant("self.arrays = (*arrays, indices)", "self.arrays = (indices, *arrays)"),
+    Mutant("(*arrays, indices, weights, tokens)", "(indices, *arrays, weights, tokens)"),
     Mutant('or name in ("indices", "weights")', 'or name == "indices"'),
     Mutant("function(self[name]) for name in names", "function(self[name]) for name in TRANSITION"),
     Mutant(
@@ -897,9 +1290,9 @@ _STEPS = [
     Mutant('any(column.name == "truncated" for column in buffer.columns)', "False"),
     Mutant(
         """        if self._learning_starts is not None:
-            raise OrderError("configure""",
+            raise OrderError("configure_ere""",
         """        if False:
-            raise OrderError("configure""",
+            raise OrderError("configure_ere""",
     ),
     Mutant(
         "self._buffer.configure_ere(enable, eta, c_min, k_max)",
@@ -939,22 +1332,74 @@ _STEPS = [
     Mutant("        if truncated is None:\n", "        if False:\n"),
     Mutant('{**extra, "truncated": truncated}', '{**extra, "truncated": False}'),
     Mutant(
-        "StoreReplay(obs, act, cap, **options), batch",
-        "StoreReplay(act, obs, cap, **options), batch",
+        "StoreReplay(obs, act, cap, False, **options), batch",
+        "StoreReplay(act, obs, cap, False, **options), batch",
+    ),
+    Mutant("StoreReplay(obs, act, cap, False, **options)", "StoreReplay(obs, act, cap, **options)"),
+    Mutant(
+        "StoreReplay(obs, act, cap, False, **options)",
+        "StoreReplay(obs, act, cap, True, **options)",
+    ),
+    Mutant(
+        "StoreReplayGpu(obs, act, cap, False, **options)",
+        "StoreReplayGpu(obs, act, cap, **options)",
+    ),
+    Mutant(
+        "StoreReplayGpu(obs, act, cap, False, **options)",
+        "StoreReplayGpu(obs, act, cap, True, **options)",
     ),
     Mutant("not self._buffer.holds(self._batch_size)", "not self._buffer.holds(1)"),
     Mutant(
         "not self._buffer.holds(self._batch_size)", "not self._buffer.holds(self._batch_size + 1)"
     ),
+    # Priorities
+    Mutant(
+        "        if self._learning_starts is not None:\n"
+        '            raise OrderError("configure_per',
+        '        if False:\n            raise OrderError("configure_per',
+    ),
+    Mutant(
+        "self._buffer.configure_per(alpha, beta, epsilon)",
+        "self._buffer.configure_per(beta, alpha, epsilon)",
+    ),
+    Mutant(
+        "self._buffer.configure_per(alpha, beta, epsilon)",
+        "self._buffer.configure_per(alpha, beta)",
+    ),
+    Mutant("        self._buffer.set_beta(beta)\n", "        pass\n"),
+    Mutant("        self._last = None\n", ""),
+    Mutant("        self._last = None\n        if step_index", "        if step_index"),
+    Mutant(
+        "        return self._last\n",
+        "        return self._buffer.sample(self._batch_size, self._fixed)\n",
+    ),
+    Mutant("        if self._last is None:\n", "        if False:\n"),
+    Mutant(
+        "self._buffer.update_priorities(self._last, td_errors)",
+        "self._buffer.update_priorities(self._last.indices, td_errors)",
+    ),
+    Mutant("        self._buffer.update_priorities(self._last, td_errors)\n", ""),
+    Mutant(
+        "StoreReplay(obs, act, cap, True, **options)",
+        "StoreReplay(obs, act, cap, False, **options)",
+    ),
+    Mutant(
+        "StoreReplayGpu(obs, act, cap, True, obs_store_dtype, **options)",
+        "StoreReplayGpu(obs, act, cap, True, **options)",
+    ),
+    Mutant(
+        "StoreReplayGpu(obs, act, cap, True, obs_store_dtype, **options)",
+        "StoreReplayGpu(obs, act, cap, False, obs_store_dtype, **options)",
+    ),
 ]
 
 _KNOWN_TOTAL = [
     Mutant(
-        "        if not self._reading_waits:\n            return\n",
-        "",
+        "if self._reading_waits and rows is not None:",
+        "if rows is not None:",
         equivalent="what is counted is right as well, where all of it is read",
     ),
-    Mutant("        if not self._reading_waits:\n            return\n", "        return\n"),
+    Mutant("if self._reading_waits and rows is not None:", "if False:"),
     Mutant("known if known >= min(rows, self._capacity) else self.size()", "known"),
     Mutant("known if known >= min(rows, self._capacity) else self.size()", "self.size()"),
     Mutant("min(rows, self._capacity)", "rows"),
@@ -964,8 +1409,10 @@ _KNOWN_TOTAL = [
     Mutant("self.is_exact = reading_waits", "self.is_exact = not reading_waits"),
     Mutant("            self.at_least += rows\n", "            pass\n"),
     Mutant("self.at_least = 0", "self.at_least = 1"),
-    Mutant("        if rows is None:\n", "        if False:\n"),
-    Mutant("            self.is_exact = False\n", "            pass\n"),
+    Mutant("            self.is_exact = self._was_exact\n", ""),
+    Mutant("            self.is_exact = self._was_exact\n", "            self.is_exact = True\n"),
+    Mutant("        self._was_exact = self.is_exact\n", ""),
+    Mutant("        self.is_exact = False\n", ""),
     Mutant("self.at_least += rows", "self.at_least = rows"),
     Mutant("if not self.is_exact:", "if False:"),
     Mutant("if not self.is_exact:", "if True:"),
@@ -992,17 +1439,57 @@ _INVARIANTS = [
         '_expect(0 <= control["k"] < max(1, control["k_max"])',
         '_expect(control["k"] < max(1, control["k_max"])',
     ),
-    Mutant(
-        "range(0, capacity, _CHECKED_ROWS)", "range(0, min(capacity, _CHECKED_ROWS), _CHECKED_ROWS)"
-    ),
+    Mutant("range(0, len(rows), size)", "range(0, min(len(rows), size), size)"),
+    Mutant("_expect(ops.priorities.at_rest(), ", "_expect(True, "),
     Mutant("held = max(0, size - first)", "held = size"),
     Mutant("_expect(not rows[held:].any()", "_expect(True"),
     Mutant("_expect(not (codes > 1).any()", "_expect(True"),
     Mutant("if not holds:", "if False:"),
+    # Priorities
+    Mutant('_expect(control["alpha"] == alpha', "_expect(True"),
+    Mutant('_expect(1.0 <= control["max_priority"] < np.inf', "_expect(True"),
+    Mutant(
+        '_expect(1.0 <= control["max_priority"] < np.inf',
+        '_expect(control["max_priority"] < np.inf',
+    ),
+    Mutant(
+        '_expect(1.0 <= control["max_priority"] < np.inf', '_expect(1.0 <= control["max_priority"]'
+    ),
+    Mutant(
+        '_expect(1.0 <= control["max_priority"] < np.inf',
+        '_expect(1.0 < control["max_priority"] < np.inf',
+    ),
+    Mutant("_expect((leaves[:held] >= SMALLEST).all()", "_expect(True"),
+    Mutant("(leaves[:held] >= SMALLEST)", "(leaves[:held] > SMALLEST)"),
+    Mutant("(leaves[:held] >= SMALLEST)", "(leaves[:held] > 0)"),
+    Mutant("_expect(np.isfinite(leaves).all()", "_expect(True"),
+    Mutant("_expect(not leaves[held:].any()", "_expect(True"),
+    Mutant(
+        "leaves, held = ops.to_host(part), max(0, size - first)",
+        "leaves, held = ops.to_host(part), size",
+    ),
+    Mutant("_expect(not ops.to_host(nodes[held:]).any()", "_expect(True"),
+    Mutant("_expect(same.all(), ", "_expect(True, "),
+    Mutant("_expect(same.all(), ", "_expect(same.any(), "),
+    Mutant("ops.to_host(nodes[first : first + len(sums)])", "ops.to_host(nodes[: len(sums)])"),
+    Mutant("pairwise(levels)", "list(pairwise(levels))[:1]"),
+    Mutant("count(0, _PART // FAN_OUT)", "count(0, _PART)"),
 ]
 
 _CUDA_DEVICE = [
     Mutant("        _ = self.capturing\n", "        pass\n"),
+    Mutant(
+        "max(1, min(-(-items // THREADS), MAX_BLOCKS))",
+        "max(1, items // THREADS)",
+    ),
+    Mutant(
+        "max(1, min(-(-items // THREADS), MAX_BLOCKS))",
+        "-(-items // THREADS)",
+    ),
+    Mutant(
+        "        self._card.check_current()\n        self._kernels[name]",
+        "        self._kernels[name]",
+    ),
     Mutant("return bool(self.cupy.cuda.get_current_stream().is_capturing())", "return False"),
     Mutant("except self.cupy.cuda.runtime.CUDARuntimeError as error:", "except KeyError as error:"),
     Mutant(
@@ -1049,7 +1536,7 @@ _DEVICE_INPUTS = [
     ),
     Mutant("if array.device.id != self._card.number:", "if False:"),
     Mutant("        check_shape(array.shape, column, rows)\n", ""),
-    Mutant("if array.dtype != column.dtype:", "if False:"),
+    Mutant("if array.dtype != column.dtype and array.dtype not in also:", "if False:"),
     Mutant("if not _keeps_values(array.dtype, column.dtype):", "if False:"),
     Mutant(
         '            self._card.refuse_capture(\n                f"{column.name}: casting',
@@ -1078,7 +1565,8 @@ _DEVICE_INPUTS = [
     Mutant('if hasattr(value, "__dlpack_device__"):', "if False:"),
     Mutant('if interface.get("stream") is not None:', "if False:"),
     Mutant("            if isinstance(error, CaptureError):\n                raise\n", ""),
-    Mutant('        self._card.refuse_capture("an add of host arrays (give CuPy arrays)")\n', ""),
+    Mutant('        self._card.refuse_capture(f"{what} host arrays (give CuPy arrays)")\n', ""),
+    Mutant(', "a priority update from")', ")"),
     Mutant("offsets.append(end)", "offsets.append(0)"),
     Mutant("        block.set(staged)\n", ""),
     Mutant('return stored.kind == "f"', "return True"),
@@ -1087,6 +1575,27 @@ _DEVICE_INPUTS = [
     Mutant("lowest <= low and high <= highest", "lowest <= low"),
     Mutant("lowest <= low and high <= highest", "high <= highest"),
     Mutant("lowest <= low and high <= highest", "lowest < low and high < highest"),
+    # What an update is given
+    Mutant(
+        "array.dtype != column.dtype and array.dtype not in also", "array.dtype != column.dtype"
+    ),
+    Mutant(", also=(np.dtype(np.float32),)", ", also=(np.dtype(np.float16),)"),
+    Mutant(", also=(np.dtype(np.float32),)", ", also=(np.dtype(np.float32), np.dtype(np.int64))"),
+    Mutant("self._checked(rows, INDICES, lanes)", "self._checked(rows, TD_ERRORS, lanes)"),
+    Mutant("        check_update(rows, tokens, td_errors)\n", ""),
+    Mutant(
+        "            given.append(self._checked(tokens, TOKENS, lanes))\n", "            pass\n"
+    ),
+    Mutant("return rows, rest[0] if rest else None, td_errors", "return rows, None, td_errors"),
+    Mutant(
+        "rows, td_errors, *rest = self._uploaded(", "rows, td_errors, *rest = (lambda a, b: a)("
+    ),
+    Mutant("given.append(self._checked(tokens", "given.insert(1, self._checked(tokens"),
+    Mutant("tokens = None if tokens is None else self._as_array(tokens, TOKENS)", "pass"),
+    Mutant(
+        "return as_numpy(value, column) if array is None else array",
+        "return as_numpy(value, column)",
+    ),
 ]
 
 _MEMORY = [
@@ -1135,6 +1644,9 @@ _MEMORY = [
     Mutant("if memory is not None and needed > memory:", "if needed > (memory or 0):"),
     Mutant("if size < 1024:", "if size <= 1024:"),
     Mutant('readable = "" if unit == "bytes" else', 'readable = "" if False else'),
+    Mutant("row_nbytes * capacity + tree_nbytes", "row_nbytes * capacity"),
+    Mutant(' if tree_nbytes else ""', ""),
+    Mutant("of {format_bytes(tree_nbytes)}", "of {format_bytes(needed)}"),
 ]
 
 _INTEGERS = [
@@ -1162,6 +1674,7 @@ PYTHON = {
     "cpreplay/host_ops.py": _HOST_OPS,
     "cpreplay/host_inputs.py": _HOST_INPUTS,
     "cpreplay/host_columns.py": _HOST_COLUMNS,
+    "cpreplay/aligned.py": _ALIGNED,
     "cpreplay/kernel_structs.py": _KERNEL_STRUCTS,
     "cpreplay/device_ops.py": _DEVICE_OPS,
     "cpreplay/inputs.py": _INPUTS,
@@ -1176,4 +1689,5 @@ PYTHON = {
     "cpreplay/memory.py": _MEMORY,
     "cpreplay/integers.py": _INTEGERS,
     "cpreplay/kernels.py": _KERNEL_LOADER,
+    **PRIORITY_PYTHON,
 }
