@@ -33,14 +33,14 @@ def NStepUniformSampleCpuStep(
     obs: Any, act: Any, batch: int, cap: int, n: int, gamma: float, *, n_envs: int = 1,
     **options: Any,
 ) -> NStepSampleStep:  # fmt: skip
-    """An n-step block over a `StoreReplay` with uniform or ERE draws.
+    """An n-step block over a `~cpreplay.StoreReplay` with uniform or ERE draws.
 
     Parameters
     ----------
     obs, act, batch, cap, **options
-        As of `StoreUniformSampleCpuStep`. The buffer gets a ``discount`` column.
+        As of `~cpreplay.StoreUniformSampleCpuStep`. The buffer gets a ``discount`` column.
     n, gamma, n_envs
-        As of `NStepSampleStep`.
+        As of `~cpreplay.NStepSampleStep`.
     """
     return _nstep(StoreUniformSampleCpuStep, obs, act, batch, cap, n, gamma, n_envs, options)
 
@@ -49,7 +49,10 @@ def NStepPerSampleCpuStep(
     obs: Any, act: Any, batch: int, cap: int, n: int, gamma: float, *, n_envs: int = 1,
     **options: Any,
 ) -> NStepSampleStep:  # fmt: skip
-    """An n-step block over a prioritized `StoreReplay`; see `NStepUniformSampleCpuStep`."""
+    """An n-step block over a prioritized `~cpreplay.StoreReplay`.
+
+    Parameters are those of `~cpreplay.block_aliases.NStepUniformSampleCpuStep`.
+    """
     return _nstep(StorePerSampleCpuStep, obs, act, batch, cap, n, gamma, n_envs, options)
 
 
@@ -57,7 +60,10 @@ def NStepUniformSampleGpuStep(
     obs: Any, act: Any, batch: int, cap: int, n: int, gamma: float, *, n_envs: int = 1,
     **options: Any,
 ) -> NStepSampleStep:  # fmt: skip
-    """An n-step block over a `StoreReplayGpu`; see `NStepUniformSampleCpuStep`."""
+    """An n-step block over a `~cpreplay.StoreReplayGpu`.
+
+    Parameters are those of `~cpreplay.block_aliases.NStepUniformSampleCpuStep`.
+    """
     return _nstep(StoreUniformSampleGpuStep, obs, act, batch, cap, n, gamma, n_envs, options)
 
 
@@ -65,7 +71,10 @@ def NStepPerSampleGpuStep(
     obs: Any, act: Any, batch: int, cap: int, n: int, gamma: float, *, n_envs: int = 1,
     **options: Any,
 ) -> NStepSampleStep:  # fmt: skip
-    """An n-step block over a prioritized `StoreReplayGpu`; see `NStepUniformSampleCpuStep`."""
+    """An n-step block over a prioritized `~cpreplay.StoreReplayGpu`.
+
+    Parameters are those of `~cpreplay.block_aliases.NStepUniformSampleCpuStep`.
+    """
     return _nstep(StorePerSampleGpuStep, obs, act, batch, cap, n, gamma, n_envs, options)
 
 

@@ -4,12 +4,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cpreplay.cuda_device import Card, Kernels, blocks_for
 from cpreplay.device_inputs import DeviceInputs
 from cpreplay.kernel_structs import NSTEP, struct
-from cpreplay.nstep_state import TRUNCATED, check_envs, check_state, first_step_columns
+from cpreplay.nstep_state import (
+    TRUNCATED,
+    check_envs,
+    check_state,
+    first_step_columns,
+    pending_state,
+)
 from cpreplay.nstep_transitions import NStepTransitions
 from cpreplay.schema import TRANSITION, Column
 
@@ -68,20 +73,15 @@ class DeviceNStep:
     def append(self, step: dict[str, Any], mask: Any) -> NStepTransitions:
         out = self._out
         kept = [
-            (
-                self._pending[column.name],
-                step[column.name],
-                # The reward of a window is its return, which is written apart.
-                None if column.name == "reward" else self._out_column(column.name),
-                column.elements * column.dtype.itemsize,
-            )
+            # The reward of a window is its return, which is written apart.
+            _kept(column, self._pending[column.name], step, self._out_column(column.name))
             for column in self._kept
         ]
-        next_obs = step["next_obs"]
+        next_obs = next(column for column in self._columns if column.name == "next_obs")
         arguments = struct(
             NSTEP, n=self._n, n_envs=self._n_envs, gamma=self._gamma, starts=self._starts,
-            counts=self._counts, kept_columns=len(kept), kept=kept, next_obs=next_obs,
-            next_obs_out=out.next_obs, next_obs_bytes=next_obs.nbytes // self._n_envs,
+            counts=self._counts, kept_columns=len(kept), kept=kept,
+            next_obs=_kept(next_obs, None, step, out.next_obs),
             rewards=self._pending["reward"], reward=out.reward, discount=out.discount,
             terminated=step["terminated"], truncated=step["truncated"], mask=mask,
             terminated_out=out.terminated, truncated_out=out.truncated, valid=out.valid,
@@ -102,16 +102,8 @@ class DeviceNStep:
     def state(self) -> dict[str, Any]:
         self._card.check_current()
         self._card.refuse_capture("reading pending steps")
-        count, start = self._counts.get(), self._starts.get()
-        age = np.arange(self._n)
-        env, slots = np.arange(self._n_envs)[:, None], (start[:, None] + age) % self._n
-        state: dict[str, Any] = {"pending": count}
-        for column in self._kept:
-            rows: NDArray[Any] = self._pending[column.name].get()
-            rows = rows.reshape(self._n_envs, self._n, *column.shape)[env, slots]
-            rows[age >= count[:, None]] = 0
-            state[column.name] = rows
-        return state
+        pending = {name: column.get() for name, column in self._pending.items()}
+        return pending_state(pending, self._starts.get(), self._counts.get(), self._n)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         count, columns = check_state(state, self._kept, self._n, self._n_envs)
@@ -123,7 +115,15 @@ class DeviceNStep:
         self._counts.set(np.ascontiguousarray(count))
 
     def _out_column(self, name: str) -> Any:
+        if name == "reward":
+            return None
         return self._out.extra[name] if name in self._out.extra else getattr(self._out, name)
+
+
+def _kept(column: Column, pending: Any, step: dict[str, Any], out: Any) -> tuple[Any, ...]:
+    """``kept_t``."""
+    nbytes = column.elements * column.dtype.itemsize
+    return pending, step[column.name], out, nbytes, column.dtype.kind == "b"
 
 
 # Blocks of an environment each; grids are strided.

@@ -3,19 +3,27 @@
 Pending steps of an environment are a ring of n slots; ages count from its oldest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from cpreplay.host_inputs import HostInputs
-from cpreplay.nstep_state import TRUNCATED, check_envs, check_state, first_step_columns
+from cpreplay.inputs import refuse_unquantizable
+from cpreplay.nstep_state import (
+    TRUNCATED,
+    check_envs,
+    check_state,
+    first_step_columns,
+    pending_state,
+)
 from cpreplay.nstep_transitions import NStepTransitions
 from cpreplay.schema import TRANSITION, Column
 
 # Infinite rewards, and returns beyond float32, do what they do on a device.
-_QUIET = np.errstate(over="ignore", under="ignore", invalid="ignore")
+_QUIET: dict[str, Any] = {"over": "ignore", "under": "ignore", "invalid": "ignore"}
 
 
 class HostNStep:
@@ -24,40 +32,55 @@ class HostNStep:
     def __init__(self, columns: Sequence[Column], n: int, n_envs: int, gamma: float) -> None:
         self._columns = columns
         self._n, self._n_envs, self._gamma = n, n_envs, gamma
-        self._inputs = HostInputs((*columns, TRUNCATED))
+        # Observations are kept as they are given, also for a buffer that stores codes of them.
+        given = [attrs.evolve(column, stored=column.dtype) for column in columns]
+        self._given = (*given, TRUNCATED)
+        self._quantized = [column for column in columns if column.quantized]
+        self._inputs = HostInputs(self._given)
         self._kept = first_step_columns(columns)
+        #: Slots of environment 0, then of environment 1, and so on.
         self._pending = {
-            column.name: np.zeros((n_envs, n, *column.shape), column.dtype) for column in self._kept
+            column.name: np.zeros((n_envs * n, *column.shape), column.dtype)
+            for column in self._kept
         }
-        self._start = np.zeros(n_envs, np.int64)  # the slot of the oldest pending step
+        self._base = np.arange(n_envs) * n  # the first slot of each environment
+        self._start = np.zeros(n_envs, np.int64)  # the oldest pending step, from there
         self._count = np.zeros(n_envs, np.int64)
 
     def ingest(
         self, values: Sequence[Any], truncated: Any, mask: Any, single: bool
-    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
+    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_] | None]:
         given = (*values, truncated)
         if single:
-            row = self._inputs.row(given)
-            dtypes = [column.dtype for column in (*self._columns, TRUNCATED)]
-            arrays = [np.asarray(x, dtype)[None] for x, dtype in zip(row, dtypes, strict=True)]
+            row = zip(self._inputs.row(given), self._given, strict=True)
+            arrays = [np.asarray(value, column.dtype)[None] for value, column in row]
             rows = 1
-            mask = mask if mask is None else np.reshape(mask, 1)
+            mask = None if mask is None else np.reshape(mask, 1)
         else:
             arrays, rows = self._inputs.batch(given)
         check_envs(rows, self._n_envs)
-        stepped = np.ones(rows, bool) if mask is None else self._inputs.mask(mask, rows)[0]
-        names = [column.name for column in (*self._columns, TRUNCATED)]
-        return dict(zip(names, arrays, strict=True)), stepped
+        stepped = None if mask is None else self._inputs.mask(mask, rows)[0]
+        step = {column.name: array for column, array in zip(self._given, arrays, strict=True)}
+        for column in self._quantized:
+            values_of_steps = step[column.name] if stepped is None else step[column.name][stepped]
+            refuse_unquantizable(values_of_steps, column)
+        return step, stepped
 
-    @_QUIET
-    def append(self, step: dict[str, NDArray[Any]], stepped: NDArray[np.bool_]) -> NStepTransitions:
-        envs = np.flatnonzero(stepped)
-        slots = (self._start[envs] + self._count[envs]) % self._n
-        for name, pending in self._pending.items():
-            pending[envs, slots] = step[name][envs]
-        count = self._count + stepped
-        ended = (step["terminated"] | step["truncated"]) & stepped
-        full = (count == self._n) & stepped
+    def append(
+        self, step: dict[str, NDArray[Any]], stepped: NDArray[np.bool_] | None
+    ) -> NStepTransitions:
+        slots = self._base + (self._start + self._count) % self._n
+        ended = step["terminated"] | step["truncated"]
+        if stepped is None:
+            for name, pending in self._pending.items():
+                pending[slots] = step[name]
+            count = self._count + 1
+        else:
+            ended &= stepped
+            for name, pending in self._pending.items():
+                pending[slots[stepped]] = step[name][stepped]
+            count = self._count + stepped
+        full = count == self._n  # which only a step can make it
         complete = np.where(ended, count, full)  # windows of each environment
         env, age = np.nonzero(np.arange(self._n) < complete[:, None])
         transitions = self._windows(step, env, age, count[env] - age)
@@ -76,19 +99,12 @@ class HostNStep:
         return self._count.copy()
 
     def state(self) -> dict[str, Any]:
-        env = np.arange(self._n_envs)[:, None]
-        age = np.arange(self._n)
-        slots = (self._start[:, None] + age) % self._n
-        state: dict[str, Any] = {"pending": self.counts()}
-        for name, pending in self._pending.items():
-            state[name] = pending[env, slots]
-            state[name][age >= self._count[:, None]] = 0
-        return state
+        return pending_state(self._pending, self._start, self._count, self._n)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         count, columns = check_state(state, self._kept, self._n, self._n_envs)
         for name, pending in self._pending.items():
-            pending[...] = columns[name]
+            pending[...] = columns[name].reshape(pending.shape)
         self._start[...] = 0
         self._count[...] = count
 
@@ -100,35 +116,47 @@ class HostNStep:
         length: NDArray[np.int64],
     ) -> NStepTransitions:
         """The windows that begin at ``age`` of ``env`` and end with the step just taken."""
-        first = (self._start[env] + age) % self._n
-        reward, discount = self._returns(env, first, length)
+        base, first = self._base[env], self._start[env] + age
+        rewards = self._pending["reward"]
         terminated = step["terminated"][env]
-        discount[terminated] = 0.0
-        columns = {name: pending[env, first] for name, pending in self._pending.items()}
+        reward, discount = window_returns(
+            lambda k: rewards[base + (first + k) % self._n], length, terminated, self._gamma
+        )
+        slots = base + first % self._n
+        columns = {name: pending[slots] for name, pending in self._pending.items()}
         return NStepTransitions(
             obs=columns["obs"],
             action=columns["action"],
-            reward=reward.astype(np.float32),
+            reward=reward,
             next_obs=step["next_obs"][env],
             terminated=terminated,
             truncated=step["truncated"][env],
-            discount=discount.astype(np.float32),
+            discount=discount,
             extra={
                 column.name: columns[column.name] for column in self._columns[len(TRANSITION) :]
             },
             valid=np.ones(len(env), bool),
         )
 
-    def _returns(
-        self, env: NDArray[np.int64], first: NDArray[np.int64], length: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Discounted return and gamma**m of each window, forward in float64."""
-        total, discount = np.zeros(len(env)), np.ones(len(env))
-        rewards = self._pending["reward"]
+
+def window_returns(
+    reward_at: Callable[[int], NDArray[np.float32]],
+    length: NDArray[np.int64],
+    terminated: NDArray[np.bool_],
+    gamma: float,
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Discounted return and discount of windows, forward in float64, rounded once.
+
+    ``reward_at(k)`` gives the reward of step k of each window, whatever it is where the window has
+    no such step.
+    """
+    total, factor = np.zeros(len(length)), np.ones(len(length))
+    shortest = int(length.min(initial=0))
+    with np.errstate(**_QUIET):
         for k in range(int(length.max(initial=0))):
-            inside = length > k
-            reward = rewards[env, (first + k) % self._n].astype(np.float64)
-            np.multiply(discount, reward, out=reward)
+            inside: Any = True if k < shortest else length > k
+            reward = factor * reward_at(k).astype(np.float64)
             np.add(total, reward, out=total, where=inside)
-            np.multiply(discount, self._gamma, out=discount, where=inside)
-        return total, discount
+            np.multiply(factor, gamma, out=factor, where=inside)
+        factor[terminated] = 0.0
+        return total.astype(np.float32), factor.astype(np.float32)

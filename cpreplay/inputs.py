@@ -239,6 +239,13 @@ def integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 def _quantize(array: NDArray[np.float32], column: Column) -> NDArray[np.uint8]:
     """Codes ``rint(x * 255)`` in float32, halves to even; the device does the same."""
+    refuse_unquantizable(array, column)
+    codes: NDArray[np.uint8] = np.rint(array * np.float32(255)).astype(np.uint8)
+    return codes
+
+
+def refuse_unquantizable(array: NDArray[Any], column: Column) -> None:
+    """Raise `ColumnValueError` for values that have no code."""
     inside = (array >= 0) & (array <= 1)  # NaN fails both
     if not inside.all():
         raise ColumnValueError(
@@ -246,8 +253,6 @@ def _quantize(array: NDArray[np.float32], column: Column) -> NDArray[np.uint8]:
             f"is {array[~inside][0]}; divide frames by 255, or keep uint8 frames as they are with "
             "obs_dtype='uint8'"
         )
-    codes: NDArray[np.uint8] = np.rint(array * np.float32(255)).astype(np.uint8)
-    return codes
 
 
 def _in_device_memory(column: Column) -> DTypeError:

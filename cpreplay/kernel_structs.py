@@ -49,7 +49,9 @@ AS_IT_IS, QUANTIZED, BOOLEAN = range(3)
 
 #: Rows of a batch that one block can store: ``MAX_TILE``.
 MAX_TILE = 32
-KEPT = np.dtype([("pending", "<u8"), ("step", "<u8"), ("out", "<u8"), ("bytes", "<i8")])
+KEPT = np.dtype(
+    [("pending", "<u8"), ("step", "<u8"), ("out", "<u8"), ("bytes", "<i8"), ("boolean", "<i8")]
+)
 NSTEP = np.dtype(
     [
         ("n", "<i8"),
@@ -59,11 +61,12 @@ NSTEP = np.dtype(
         ("counts", "<u8"),
         ("kept_columns", "<i8"),
         ("kept", KEPT, MAX_COLUMNS),
+        ("next_obs", KEPT),
         *(
-            (name, "<i8" if name.endswith("bytes") else "<u8")
+            (name, "<u8")
             for name in (
-                "next_obs", "next_obs_out", "next_obs_bytes", "rewards", "reward", "discount",
-                "terminated", "truncated", "mask", "terminated_out", "truncated_out", "valid",
+                "rewards", "reward", "discount", "terminated", "truncated", "mask",
+                "terminated_out", "truncated_out", "valid",
             )
         ),
     ]

@@ -7,7 +7,6 @@ buffers.
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import DTypeLike
 
 from cpreplay.cuda_device import device_number, import_cupy
@@ -36,6 +35,7 @@ class _NStep:
         *,
         n_envs: int,
         obs_dtype: DTypeLike,
+        obs_store_dtype: DTypeLike | None,
         action_dtype: DTypeLike,
         extra_columns: Mapping[str, Any] | None,
     ) -> None:
@@ -50,7 +50,7 @@ class _NStep:
             action_shape,
             obs_dtype=obs_dtype,
             action_dtype=action_dtype,
-            obs_store_dtype=None,
+            obs_store_dtype=obs_store_dtype,
             extra_columns=extra_columns,
         )
         self._extra_names = [column.name for column in self._columns[len(TRANSITION) :]]
@@ -83,11 +83,11 @@ class _NStep:
 
         Parameters
         ----------
-        obs, next_obs : array_like, shape (n_envs, *obs_shape)
+        obs, next_obs : array_like, shape (n_envs, obs_shape...)
             ``next_obs`` is the step's own outcome, also where the environment was reset right after
             it: pass the final observation then. With one environment the first axis may be left
             out, here and below.
-        action : array_like, shape (n_envs, *action_shape)
+        action : array_like, shape (n_envs, action_shape...)
         reward : array_like of float, shape (n_envs,)
         terminated, truncated : array_like of bool, shape (n_envs,)
             Whether the MDP ended with this step, and whether the clock ended the episode.
@@ -126,7 +126,9 @@ class _NStep:
             terminated,
             *extra_values(self._extra_names, extra),
         )
-        single = self._n_envs == 1 and np.ndim(reward) == 0
+        single = self._n_envs == 1 and (
+            isinstance(reward, int | float) or getattr(reward, "ndim", None) == 0
+        )
         return self._ops.append(*self._ops.ingest(values, truncated, mask, single))
 
     def reset(self, mask: Any = None) -> None:
@@ -195,6 +197,9 @@ class NStepBuffer(_NStep):
         Environments that step together.
     obs_dtype, action_dtype, extra_columns
         As of `StoreReplay`. Extra columns are those of a window's first step.
+    obs_store_dtype : dtype, optional
+        Of the buffer behind: what that would refuse of an observation is refused here, where the
+        step comes in. Observations are given on as they came.
 
     Raises
     ------
@@ -220,6 +225,7 @@ class NStepBuffer(_NStep):
         *,
         n_envs: int = 1,
         obs_dtype: DTypeLike = "float32",
+        obs_store_dtype: DTypeLike | None = None,
         action_dtype: DTypeLike = "float32",
         extra_columns: Mapping[str, Any] | None = None,
     ) -> None:
@@ -230,6 +236,7 @@ class NStepBuffer(_NStep):
             gamma,
             n_envs=n_envs,
             obs_dtype=obs_dtype,
+            obs_store_dtype=obs_store_dtype,
             action_dtype=action_dtype,
             extra_columns=extra_columns,
         )
@@ -268,6 +275,7 @@ class GPUNStepBuffer(_NStep):
         *,
         n_envs: int = 1,
         obs_dtype: DTypeLike = "float32",
+        obs_store_dtype: DTypeLike | None = None,
         action_dtype: DTypeLike = "float32",
         extra_columns: Mapping[str, Any] | None = None,
         device: int | None = None,
@@ -279,6 +287,7 @@ class GPUNStepBuffer(_NStep):
             gamma,
             n_envs=n_envs,
             obs_dtype=obs_dtype,
+            obs_store_dtype=obs_store_dtype,
             action_dtype=action_dtype,
             extra_columns=extra_columns,
         )

@@ -31,6 +31,19 @@ def check_envs(rows: int, n_envs: int) -> None:
         )
 
 
+def pending_state(
+    pending: Mapping[str, NDArray[Any]], start: NDArray[Any], count: NDArray[Any], n: int
+) -> dict[str, Any]:
+    """Pending steps of rings of n slots each, by environment and age; 0 where there is none."""
+    env, age = np.arange(len(count))[:, None], np.arange(n)
+    slots = env * n + (start[:, None] + age) % n
+    state: dict[str, Any] = {"pending": count.copy()}
+    for name, column in pending.items():
+        state[name] = column[slots]
+        state[name][age >= count[:, None]] = 0
+    return state
+
+
 def check_state(
     state: Mapping[str, Any], columns: Sequence[Column], n: int, n_envs: int
 ) -> tuple[NDArray[np.int64], dict[str, NDArray[Any]]]:

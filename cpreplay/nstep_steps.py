@@ -188,6 +188,12 @@ def nstep_buffer_for(
             "n-step transitions have a discount, and this buffer has no float32 column of that "
             'name; make it with extra_columns={"discount": ()}'
         )
+    truncated = columns.get("truncated")
+    if truncated is not None and (truncated.shape, truncated.dtype.name) != ((), "bool"):
+        raise ConfigurationError(
+            "n-step transitions have a truncated flag, and this buffer's column of that name is no "
+            'single bool; make it with extra_columns={"truncated": bool}'
+        )
     extra = {
         column.name: (column.shape, column.dtype)
         for column in buffer.columns[len(TRANSITION) :]
@@ -201,6 +207,7 @@ def nstep_buffer_for(
         gamma,
         n_envs=n_envs,
         obs_dtype=columns["obs"].dtype,
+        obs_store_dtype=columns["obs"].stored,
         action_dtype=columns["action"].dtype,
         extra_columns=extra,
     )

@@ -9,14 +9,17 @@
 // Source     Sutton & Barto 2018, Reinforcement Learning, equation 12.1
 #include "common.cuh"
 #include "copy.cuh"
+#include "floats.cuh"
 
 #define MAX_KEPT 32
 
+// A column of the windows. Columns of booleans hold 0 and 1 alone, whatever bytes come in.
 struct kept_t {
-    u8* pending;  // rows of steps that wait
+    u8* pending;     // rows of steps that wait; null for next_obs, which is the last step's
     const u8* step;  // one row an environment
-    u8* out;      // n rows an environment
-    i64 bytes;    // of a row
+    u8* out;         // n rows an environment; null for the rewards, which are summed
+    i64 bytes;       // of a row
+    i64 boolean;
 };
 
 struct nstep_t {
@@ -26,12 +29,10 @@ struct nstep_t {
     i64* counts;
     i64 kept_columns;
     kept_t kept[MAX_KEPT];  // the columns of a window's first step
-    const u8* next_obs;     // of the step,
-    u8* next_obs_out;       // and of the windows
-    i64 next_obs_bytes;
-    const float* rewards;   // all pending ones
-    float* reward;
-    float* discount;
+    kept_t next_obs;
+    const u32* rewards;  // all pending ones, as bits of float32; see floats.cuh
+    u32* reward;
+    u32* discount;
     const u8* terminated;
     const u8* truncated;
     const u8* mask;  // null: every environment took a step
@@ -46,8 +47,13 @@ __device__ __forceinline__ void copy_words(u8* to, const u8* from, i64 bytes) {
         ((word_t*)to)[i] = ((const word_t*)from)[i];
 }
 
-// Copies one row, by all threads of a block.
-__device__ __forceinline__ void copy_row(u8* to, const u8* from, i64 bytes) {
+// Copies one row of a column, by all threads of a block.
+__device__ __forceinline__ void copy_row(const kept_t& column, u8* to, const u8* from) {
+    const i64 bytes = column.bytes;
+    if (column.boolean) {
+        for (i64 i = threadIdx.x; i < bytes; i += blockDim.x) to[i] = from[i] != 0;
+        return;
+    }
     switch (word_bytes((u64)to | (u64)from | (u64)bytes)) {
         case 16: copy_words<uint4>(to, from, bytes); break;
         case 8: copy_words<u64>(to, from, bytes); break;
@@ -62,12 +68,12 @@ __device__ __forceinline__ void write_window(const nstep_t& s, i64 env, i64 row,
                                              i64 length) {
     double total = 0.0, discount = 1.0;
     for (i64 k = 0; k < length; ++k) {
-        total += discount * (double)s.rewards[env * s.n + (first + k) % s.n];
+        total += discount * exact_double(s.rewards[env * s.n + (first + k) % s.n]);
         discount *= s.gamma;
     }
     const bool terminated = s.terminated[env] != 0;
-    s.reward[row] = __double2float_rn(total);
-    s.discount[row] = terminated ? 0.0f : __double2float_rn(discount);
+    s.reward[row] = float_bits(total);
+    s.discount[row] = terminated ? 0u : float_bits(discount);
     s.terminated_out[row] = terminated;
     s.truncated_out[row] = s.truncated[env] != 0;
 }
@@ -84,19 +90,19 @@ extern "C" __global__ void append_steps(nstep_t s) {
         if (stepped)
             for (i64 c = 0; c < s.kept_columns; ++c) {
                 const kept_t& k = s.kept[c];
-                copy_row(k.pending + (base + (start + held - 1) % s.n) * k.bytes,
-                         k.step + env * k.bytes, k.bytes);
+                copy_row(k, k.pending + (base + (start + held - 1) % s.n) * k.bytes,
+                         k.step + env * k.bytes);
             }
         __syncthreads();
         for (i64 j = 0; j < complete; ++j) {
             for (i64 c = 0; c < s.kept_columns; ++c) {
                 const kept_t& k = s.kept[c];
                 if (k.out)
-                    copy_row(k.out + (base + j) * k.bytes,
-                             k.pending + (base + (start + j) % s.n) * k.bytes, k.bytes);
+                    copy_row(k, k.out + (base + j) * k.bytes,
+                             k.pending + (base + (start + j) % s.n) * k.bytes);
             }
-            copy_row(s.next_obs_out + (base + j) * s.next_obs_bytes,
-                     s.next_obs + env * s.next_obs_bytes, s.next_obs_bytes);
+            const kept_t& last = s.next_obs;
+            copy_row(last, last.out + (base + j) * last.bytes, last.step + env * last.bytes);
         }
         for (i64 j = threadIdx.x; j < s.n; j += blockDim.x) {
             s.valid[base + j] = j < complete;

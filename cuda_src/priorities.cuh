@@ -7,6 +7,7 @@
 #pragma once
 #include "common.cuh"
 #include "control.cuh"
+#include "floats.cuh"
 
 #define LARGEST_DOUBLE 0x1.fffffffffffffp1023
 #define SMALLEST_MASS 0x1p-126       // of a row that was written: float32 is flushed to 0 below it
@@ -74,16 +75,10 @@ __device__ __forceinline__ u64 token_of(const update_t& u, i64 lane) {
 
 enum verdict_t { WRITTEN, STALE, INVALID };
 
-// |x| of a float32 by its bits: read as a float, a subnormal one would be flushed to 0.
-__device__ __forceinline__ double float_size(u32 bits) {
-    const u32 size = bits & 0x7FFFFFFFu;
-    return size < 0x00800000u ? (double)size * 0x1p-149 : (double)__uint_as_float(size);
-}
-
 __device__ __forceinline__ double priority_of(const control_t* c, const update_t& u, i64 lane) {
-    const double size = u.error_bytes == 8 ? fabs(((const double*)u.errors)[lane])
-                                           : float_size(((const u32*)u.errors)[lane]);
-    return size + c->epsilon;
+    const double error = u.error_bytes == 8 ? ((const double*)u.errors)[lane]
+                                            : exact_double(((const u32*)u.errors)[lane]);
+    return fabs(error) + c->epsilon;
 }
 
 // What becomes of a lane, but for another lane that writes the same row.

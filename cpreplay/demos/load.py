@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cpreplay.demos.file import read_demo_file
 from cpreplay.demos.record import DemoSet
 from cpreplay.errors import ConfigurationError, DemoFileError, OrderError, ShapeError
-from cpreplay.nstep import GPUNStepBuffer, NStepBuffer
+from cpreplay.host_nstep import window_returns
 from cpreplay.nstep_steps import NStepSampleStep
 from cpreplay.nstep_transitions import NStepTransitions
 from cpreplay.replay import StoreReplay, StoreReplayGpu
@@ -170,7 +170,8 @@ class _Target:
         truncated = last & ~terminated
         extra: dict[str, Any] = {}
         if self._nstep is not None:
-            windows = _windows(self._nstep.nstep, columns, [*values, terminated, truncated])
+            steps = self._nstep.nstep
+            windows = _windows(steps.n, steps.gamma, [*values, terminated], last)
             values = [windows.obs, windows.action, windows.reward, windows.next_obs]
             terminated, truncated = windows.terminated, windows.truncated
             extra["discount"] = windows.discount
@@ -190,19 +191,31 @@ def _as_column(values: NDArray[Any], column: Column) -> NDArray[Any]:
 
 
 def _windows(
-    nstep: NStepBuffer | GPUNStepBuffer, columns: Sequence[Column], steps: Sequence[NDArray[Any]]
+    n: int, gamma: float, values: Sequence[NDArray[Any]], last: NDArray[np.bool_]
 ) -> NStepTransitions:
-    """The n-step transitions of one environment's steps, the last of which ends an episode."""
-    obs, action, *_ = columns
-    buffer = NStepBuffer(
-        nstep.n,
-        obs.shape,
-        action.shape,
-        nstep.gamma,
-        obs_dtype=obs.dtype,
-        action_dtype=action.dtype,
+    """The n-step transitions of one environment's steps, as an n-step buffer gives them.
+
+    ``values`` are obs, action, reward, next_obs, terminated; ``last`` says where a window ends at
+    the latest.
+    """
+    obs, action, rewards, next_obs, terminated = values
+    rows = np.arange(len(rewards))
+    ends = np.flatnonzero(last)
+    end = np.minimum(rows + n - 1, ends[np.searchsorted(ends, rows)])
+    reward, discount = window_returns(
+        lambda k: rewards[np.minimum(rows + k, len(rewards) - 1)],
+        end - rows + 1,
+        terminated[end],
+        gamma,
     )
-    parts = [buffer.append(*(column[None] for column in step)) for step in zip(*steps, strict=True)]
-    names = ("obs", "action", "reward", "next_obs", "terminated", "truncated", "discount", "valid")
-    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return NStepTransitions(**arrays, extra={})
+    return NStepTransitions(
+        obs=obs,
+        action=action,
+        reward=reward,
+        next_obs=next_obs[end],
+        terminated=terminated[end],
+        truncated=(last & ~terminated)[end],
+        discount=discount,
+        extra={},
+        valid=np.ones(len(rows), bool),
+    )
