@@ -79,8 +79,8 @@ def extra_values(names: Sequence[str], given: Mapping[str, Any]) -> list[Any]:
     for name in given:
         if name not in names:
             raise ColumnNameError(
-                f"{name!r} is no column here, where the extra columns are {list(names)}; declare "
-                "it with extra_columns when you make the buffer"
+                f"{name!r} is no column of this buffer, whose extra columns are {list(names)}; "
+                "declare it with extra_columns when you make the buffer"
             )
     return [given[name] for name in names]
 

@@ -113,8 +113,8 @@ class _NStep:
         Notes
         -----
         The return ``r_0 + gamma r_1 + ... `` and ``gamma**m`` are summed forward in float64 and
-        rounded once, the same on host and device bit for bit. On the device this is one launch; it
-        waits for nothing, and can be captured.
+        rounded once, the same on host and device bit for bit, also where they are subnormal. On the
+        device this is one launch; it waits for nothing, and can be captured.
 
         Source: Sutton & Barto 2018, equation 12.1; Hessel et al. 2018 (Rainbow), arXiv:1710.02298.
         """
@@ -174,6 +174,11 @@ class _NStep:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Put back what `state` gave, here or in another buffer of the same columns, n and n_envs.
 
+        Parameters
+        ----------
+        state : mapping
+            What `state` gave.
+
         Raises
         ------
         ConfigurationError
@@ -199,7 +204,8 @@ class NStepBuffer(_NStep):
         As of `StoreReplay`. Extra columns are those of a window's first step.
     obs_store_dtype : dtype, optional
         Of the buffer behind: what that would refuse of an observation is refused here, where the
-        step comes in. Observations are given on as they came.
+        step comes in. Observations are given on as they came. (On a card a buffer refuses none: it
+        clamps them, and counts their rows.)
 
     Raises
     ------

@@ -75,17 +75,17 @@ class NStepSampleStep:
     def configure_per(
         self, alpha: float = ALPHA, beta: float = BETA, epsilon: float = EPSILON
     ) -> None:
-        """See `ReplaySampleStep.configure_per`."""
+        """Set what priorities mean; see `ReplaySampleStep.configure_per`. Before `setup`."""
         self._block.configure_per(alpha, beta, epsilon)
 
     def configure_ere(
         self, enable: bool = True, eta: float = 0.996, c_min: int = 1, k_max: int = 1000
     ) -> None:
-        """See `ReplaySampleStep.configure_ere`."""
+        """Emphasise recent experience; see `ReplaySampleStep.configure_ere`. Before `setup`."""
         self._block.configure_ere(enable, eta, c_min, k_max)
 
     def setup(self, learning_starts: int, *, fixed: bool = False) -> None:
-        """See `ReplaySampleStep.setup`."""
+        """Make the block ready for `add` and `step`; see `ReplaySampleStep.setup`."""
         self._block.setup(learning_starts, fixed=fixed)
 
     def add(
@@ -99,6 +99,8 @@ class NStepSampleStep:
         **extra: Any,
     ) -> None:
         """Take one step of the one environment, and store the windows that it completes.
+
+        For the values see `NStepBuffer.append`.
 
         Raises
         ------
@@ -132,7 +134,8 @@ class NStepSampleStep:
     ) -> None:
         """Take one step of each environment, and store the windows that they complete.
 
-        ``mask`` says which environments took a step. See `add`, and `NStepBuffer.append`.
+        ``mask`` says which environments took a step. For the values see `NStepBuffer.append`, and
+        `add` for what is raised.
         """
         self._require("add_batch", truncated)
         windows = self._steps.append(
@@ -145,19 +148,22 @@ class NStepSampleStep:
         self._steps.reset(mask)
 
     def pin_demo_prefix(self, n: int) -> None:
-        """See `ReplaySampleStep.pin_demo_prefix`."""
+        """Pin the demonstrations added so far; see `ReplaySampleStep.pin_demo_prefix`."""
         self._block.pin_demo_prefix(n)
 
     def set_beta(self, beta: float) -> None:
-        """See `ReplaySampleStep.set_beta`."""
+        """Set the exponent of the weights; see `ReplaySampleStep.set_beta`. At any time."""
         self._block.set_beta(beta)
 
     def step(self, step_index: int) -> Batch | None:
-        """See `ReplaySampleStep.step`. ``batch["discount"]`` is the factor on the next value."""
+        """The minibatch of a step; see `ReplaySampleStep.step`.
+
+        ``batch["discount"]`` is the factor on the value of ``next_obs``.
+        """
         return self._block.step(step_index)
 
     def update_priorities(self, td_errors: Any) -> None:
-        """See `ReplaySampleStep.update_priorities`."""
+        """Give the last step's rows new priorities; see `ReplaySampleStep.update_priorities`."""
         self._block.update_priorities(td_errors)
 
     def count(self) -> int:
@@ -216,7 +222,9 @@ def nstep_buffer_for(
 def store_windows(block: ReplaySampleStep, windows: NStepTransitions) -> None:
     """Add what an n-step buffer gave to the block behind it."""
     w = windows
-    block.add_batch(
-        w.obs, w.action, w.reward, w.next_obs, w.terminated, w.truncated,
-        mask=w.valid, discount=w.discount, **w.extra,
-    )  # fmt: skip
+    on_device = isinstance(block.buffer, StoreReplayGpu)
+    if len(w) or on_device:
+        block.add_batch(
+            w.obs, w.action, w.reward, w.next_obs, w.terminated, w.truncated,
+            mask=w.valid if on_device else None, discount=w.discount, **w.extra,
+        )  # fmt: skip

@@ -190,7 +190,7 @@ def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
 
 # Docstrings
 
-MODULES = [f"cpreplay.{module.name}" for module in pkgutil.iter_modules(cpreplay.__path__)]
+MODULES = [module.name for module in pkgutil.walk_packages(cpreplay.__path__, "cpreplay.")]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -208,6 +208,14 @@ def test_every_public_name_is_on_the_api_page(name: str) -> None:
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     kind = "function" if inspect.isfunction(getattr(cpreplay, name)) else "(class|exception)"
     assert re.search(rf"^\.\. auto{kind}:: cpreplay\.{name}$", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize("module", ["cpreplay.block_aliases", "cpreplay.gym"])
+def test_so_is_every_public_name_that_is_imported_from_elsewhere(module: str) -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    for name in importlib.import_module(module).__all__:
+        described = rf"^\.\. auto(class|function):: {module}\.{name}$|`{name}`"
+        assert re.search(described, page, re.MULTILINE), name
 
 
 def public_callables() -> Iterator[Any]:

@@ -33,11 +33,9 @@ def test_the_sources_lie_beside_the_package() -> None:
 
 
 def test_the_table_names_exactly_the_kernels_that_the_sources_define() -> None:
+    head = r'extern "C" __global__ void (?:__launch_bounds__\(\w+\)\s+)?(\w+)\('
     defined = {
-        name: tuple(
-            re.findall(r'extern "C" __global__ void (\w+)\(', (kernels.FOLDER / name).read_text())
-        )
-        for name in SOURCES
+        name: tuple(re.findall(head, (kernels.FOLDER / name).read_text())) for name in SOURCES
     }
     assert {name: sorted(found) for name, found in defined.items()} == {
         name: sorted(listed) for name, listed in kernels.KERNELS.items()

@@ -29,11 +29,11 @@ CLASSES = {
     "DemoSet": "(obs_dim, act_dim)",
     "GPUNStepBuffer": (
         "(n, obs_shape, action_shape, gamma=0.99, *, n_envs=1, obs_dtype='float32', "
-        "action_dtype='float32', extra_columns=None, device=None)"
+        "obs_store_dtype=None, action_dtype='float32', extra_columns=None, device=None)"
     ),
     "NStepBuffer": (
         "(n, obs_shape, action_shape, gamma=0.99, *, n_envs=1, obs_dtype='float32', "
-        "action_dtype='float32', extra_columns=None)"
+        "obs_store_dtype=None, action_dtype='float32', extra_columns=None)"
     ),
     "NStepSampleStep": "(block, n, gamma, *, n_envs=1)",
     "NStepTransitions": "",  # made by the library alone

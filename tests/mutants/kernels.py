@@ -1,5 +1,6 @@
 """Mistakes in the kernels, file by file. ``python -m tests.mutants --only kernels`` plants them."""
 
+from tests.mutants.kernels_of_nstep import NSTEP_KERNEL_TESTS, NSTEP_KERNELS
 from tests.mutants.kernels_of_priorities import PRIORITY_KERNEL_TESTS, PRIORITY_KERNELS
 from tests.mutants.mutant import Mutant
 
@@ -14,6 +15,7 @@ KERNEL_TESTS = {
     "cuda_src/common.cuh": _FIRST,
     "cuda_src/control.cuh": ("control", *_FIRST),
     "cuda_src/draws.cu": (*_FIRST, *_OF_PRIORITIES),
+    "cuda_src/copy.cuh": ("replay", "large", "batch", "device_arrays", "nstep", *_FIRST),
     "cuda_src/mask.cuh": ("replay", "prioritized", *_FIRST),
     "cuda_src/philox.cuh": (*_FIRST, *_OF_PRIORITIES),
     "cuda_src/quantize.cuh": ("replay", "inputs", *_FIRST),
@@ -21,6 +23,7 @@ KERNEL_TESTS = {
         "replay", "large", "batch", "inputs", "device_arrays", *_FIRST, *_OF_PRIORITIES,
     ),
     **PRIORITY_KERNEL_TESTS,
+    **NSTEP_KERNEL_TESTS,
 }  # fmt: skip
 
 _ONE_THREAD = "the host launches this kernel with one thread of one block"
@@ -385,6 +388,14 @@ _QUANTIZE = [
     Mutant("__fdiv_rn((float)code, 255.0f)", "__fdiv_rn((float)code, 256.0f)"),
 ]
 
+_WORDS = [
+    Mutant("    bits |= 16;\n", "    bits |= 8;\n"),
+    Mutant("    bits |= 16;\n", "    bits |= 32;\n"),
+    Mutant("bits & (~bits + 1)", "bits & ~bits"),
+    Mutant("bits & (~bits + 1)", "16"),
+    Mutant("bits & (~bits + 1)", "bits"),
+]
+
 _COPIES = [
     # The structs
     Mutant(
@@ -399,12 +410,7 @@ _COPIES = [
     Mutant("#define MAX_COLUMNS 32", "#define MAX_COLUMNS 31"),
     Mutant("#define MAX_TILE 32", "#define MAX_TILE 16"),
     Mutant("#define MAX_TILE 32", "#define MAX_TILE 31"),
-    # The widest word
-    Mutant("    bits |= 16;\n", "    bits |= 8;\n"),
-    Mutant("    bits |= 16;\n", "    bits |= 32;\n"),
-    Mutant("bits & (~bits + 1)", "bits & ~bits"),
-    Mutant("bits & (~bits + 1)", "16"),
-    Mutant("bits & (~bits + 1)", "bits"),
+    # The widest word of a column
     Mutant("(u64)c.base | (u64)c.stride", "(u64)c.stride"),
     Mutant(
         "(u64)c.base | (u64)c.stride",
@@ -910,9 +916,11 @@ KERNELS = {
     "cuda_src/common.cuh": _COMMON,
     "cuda_src/control.cuh": _CONTROL,
     "cuda_src/draws.cu": _DRAWS,
+    "cuda_src/copy.cuh": _WORDS,
     "cuda_src/mask.cuh": _MASKS,
     "cuda_src/philox.cuh": _PHILOX,
     "cuda_src/quantize.cuh": _QUANTIZE,
     "cuda_src/rows.cu": [*_COPIES, *_TILES, *_CODES, *_BOOLEANS, *_ROW_KERNELS],
     **PRIORITY_KERNELS,
+    **NSTEP_KERNELS,
 }

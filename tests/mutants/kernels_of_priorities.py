@@ -8,6 +8,13 @@ _TESTS = (
 )  # fmt: skip
 
 PRIORITY_KERNEL_TESTS = {
+    "cuda_src/floats.cuh": (
+        "--kernels-only",
+        "priorities",
+        "prioritized",
+        "nstep",
+        "inputs",
+    ),
     "cuda_src/sumtree.cuh": _TESTS,
     "cuda_src/sumtree.cu": _TESTS,
     "cuda_src/priorities.cuh": _TESTS,
@@ -620,7 +627,6 @@ _FORMULAS = [
     Mutant("leaf > SMALLEST_MASS ? leaf : SMALLEST_MASS", "leaf"),
     Mutant("leaf > SMALLEST_MASS ? leaf : SMALLEST_MASS", "leaf > 0.0 ? leaf : SMALLEST_MASS"),
     Mutant("leaf > SMALLEST_MASS ? leaf : SMALLEST_MASS", "leaf + SMALLEST_MASS"),
-    Mutant("__double2float_rn(leaf > SMALLEST_MASS", "__double2float_rz(leaf > SMALLEST_MASS"),
     Mutant(
         "    if (priority < FLOAT_OVERFLOW) return true;\n",
         "",
@@ -679,7 +685,11 @@ _FORMULAS = [
     Mutant("age = draw_token(c) - token;", "age = token - draw_token(c);"),
     Mutant("    if (age > (u64)c->total) return true;\n", ""),
     Mutant("if (age > (u64)c->total) return true;", "if (age > (u64)c->total) return false;"),
-    Mutant("if (age > (u64)c->total) return true;", "if (age > (u64)c->capacity) return true;"),
+    Mutant(
+        "if (age > (u64)c->total) return true;",
+        "if (age > (u64)c->capacity) return true;",
+        equivalent="between the two, a row that is held lies less than the age ahead",
+    ),
     Mutant("if (age > (u64)c->total) return true;", "if (age > 0) return true;"),
     Mutant(
         "if (age > (u64)c->total) return true;",
@@ -712,11 +722,11 @@ _FORMULAS = [
     Mutant("u.error_bytes == 8 ?", "u.error_bytes != 8 ?"),
     Mutant("u.error_bytes == 8 ?", "true ?"),
     Mutant("u.error_bytes == 8 ?", "false ?"),
-    Mutant("fabs(((const double*)u.errors)[lane])", "((const double*)u.errors)[lane]"),
-    Mutant("return size + c->epsilon;", "return size;"),
-    Mutant("return size + c->epsilon;", "return size - c->epsilon;"),
-    Mutant("return size + c->epsilon;", "return (float)(size + c->epsilon);"),
-    Mutant("return size + c->epsilon;", "return fmax(size, c->epsilon);"),
+    Mutant("return fabs(error) + c->epsilon;", "return error + c->epsilon;"),
+    Mutant("return fabs(error) + c->epsilon;", "return fabs(error);"),
+    Mutant("return fabs(error) + c->epsilon;", "return fabs(error) - c->epsilon;"),
+    Mutant("return fabs(error) + c->epsilon;", "return (float)(fabs(error) + c->epsilon);"),
+    Mutant("return fabs(error) + c->epsilon;", "return fmax(fabs(error), c->epsilon);"),
     # The verdict
     Mutant(
         "if (row < 0 || row >= ring_size(c)) return STALE;",
@@ -763,9 +773,15 @@ _FORMULAS = [
         "    if (!has_leaf(c, priority_of(c, u, lane))) return INVALID;\n    if (row < 0 || row",
     ),
     # Powers without pow
-    Mutant("    if (exponent == 1.0) return base;\n", ""),
+    Mutant(
+        "    if (exponent == 1.0) return base;\n",
+        "",
+        open="the emulator's pow, the C library's, is exact there; a card's need not be",
+    ),
     Mutant("    if (exponent == 0.5) return sqrt(base);\n", ""),
-    Mutant("    if (exponent == 0.0) return 1.0;\n", ""),
+    Mutant(
+        "    if (exponent == 0.0) return 1.0;\n", "", equivalent="pow gives 1 there by its standard"
+    ),
     Mutant("    if (exponent == -1.0) return 1.0 / base;\n", ""),
     Mutant("if (exponent == 1.0) return base;", "if (exponent == 1.0) return 1.0;"),
     Mutant("if (exponent == 0.5) return sqrt(base);", "if (exponent == 0.5) return sqrtf(base);"),
@@ -774,7 +790,7 @@ _FORMULAS = [
     Mutant("if (exponent == -1.0) return 1.0 / base;", "if (exponent == -1.0) return base;"),
     Mutant("return pow(base, exponent);", "return pow(base, -exponent);"),
     Mutant("return pow(base, exponent);", "return exp2(exponent * log2(base));"),
-    # Words and bits
+    # The words of a token
     Mutant(
         "u.tokens[2 * lane + 1] << 32 | u.tokens[2 * lane]",
         "u.tokens[2 * lane] << 32 | u.tokens[2 * lane + 1]",
@@ -791,17 +807,40 @@ _FORMULAS = [
         "return (u64)u.tokens[2 * lane + 1] << 32 | u.tokens[2 * lane];",
         "return ((const u64*)u.tokens)[lane];",
     ),
-    Mutant("bits & 0x7FFFFFFFu", "bits"),
-    Mutant("bits & 0x7FFFFFFFu", "bits & 0x3FFFFFFFu"),
-    Mutant("size < 0x00800000u ?", "size <= 0x00800000u ?"),
+]
+
+_FLOATS = [
+    Mutant("FLOAT_SIGN 0x80000000u", "FLOAT_SIGN 0x00000000u"),
+    Mutant("FLOAT_SIGN 0x80000000u", "FLOAT_SIGN 0xC0000000u"),
+    Mutant("size = bits & ~FLOAT_SIGN;", "size = bits;"),
+    Mutant(
+        "size < 0x00800000u ?",
+        "size <= 0x00800000u ?",
+        equivalent="2**23 * 2**-149 is 2**-126 as well",
+    ),
     Mutant("size < 0x00800000u ?", "size < 0x00400000u ?"),
     Mutant("size < 0x00800000u ?", "false ?"),
+    Mutant("size < 0x00800000u ?", "size < 0x01000000u ?"),
     Mutant("(double)size * 0x1p-149", "(double)size * 0x1p-148"),
     Mutant("(double)size * 0x1p-149", "0.0"),
-    Mutant("(double)__uint_as_float(size)", "-(double)__uint_as_float(size)"),
+    Mutant("return bits & FLOAT_SIGN ? -x : x;", "return x;"),
+    Mutant("return bits & FLOAT_SIGN ? -x : x;", "return bits & FLOAT_SIGN ? x : -x;"),
+    Mutant("size = fabs(x);", "size = x;"),
+    Mutant(
+        "size < 0x1p-126 ?",
+        "size <= 0x1p-126 ?",
+        equivalent="2**-126 * 2**149 is 2**23, the bits of 2**-126",
+    ),
+    Mutant("size < 0x1p-126 ?", "size < 0x1p-127 ?"),
+    Mutant("size < 0x1p-126 ?", "false ?"),
+    Mutant("(u32)rint(size * 0x1p149)", "(u32)(size * 0x1p149)"),
+    Mutant("(u32)rint(size * 0x1p149)", "(u32)rint(size * 0x1p148)"),
+    Mutant("__double_as_longlong(x) < 0 ? bits | FLOAT_SIGN : bits", "bits"),
+    Mutant("__double_as_longlong(x) < 0 ?", "x < 0.0 ?"),
 ]
 
 PRIORITY_KERNELS = {
+    "cuda_src/floats.cuh": _FLOATS,
     "cuda_src/sumtree.cuh": _TREE,
     "cuda_src/sumtree.cu": [*_DRAW, *_ENTER, *_UPDATE],
     "cuda_src/priorities.cuh": _FORMULAS,

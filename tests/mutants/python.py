@@ -51,6 +51,7 @@ PYTHON_TESTS = {
         "capture_prioritized",
         "cost",
     ),
+    "cpreplay/statistics.py": ("priorities", "prioritized", "recent_and_demos", "replay"),
     "cpreplay/schema.py": ("schema", "batch", "replay"),
     "cpreplay/batch.py": ("batch", "device_arrays", "replay", *_PER),
     "cpreplay/steps.py": ("steps", "prioritized"),
@@ -73,7 +74,7 @@ PYTHON_TESTS = {
         "capture_prioritized",
     ),
     "cpreplay/memory.py": ("memory", "prioritized"),
-    "cpreplay/integers.py": ("policies", "schema", "replay", "recent_and_demos"),
+    "cpreplay/integers.py": ("policies", "schema", "replay", "recent_and_demos", "inputs", "nstep"),
     "cpreplay/kernels.py": ("kernels", "replay", "packaging"),
     **PRIORITY_PYTHON_TESTS,
 }
@@ -173,8 +174,8 @@ _POLICIES = [
     Mutant("0.0 < eta <= 1.0", "0.0 <= eta <= 1.0"),
     Mutant("0.0 < eta <= 1.0", "0.0 < eta < 1.0"),
     Mutant(
-        "if not (_is_number(eta) and 0.0 < eta <= 1.0)",
-        "if _is_number(eta) and (eta <= 0.0 or eta > 1.0)",
+        "if not (is_number(eta) and 0.0 < eta <= 1.0)",
+        "if is_number(eta) and (eta <= 0.0 or eta > 1.0)",
     ),
     Mutant('(("c_min", c_min), ("k_max", k_max))', '(("c_min", c_min),)'),
     Mutant('(("c_min", c_min), ("k_max", k_max))', '(("k_max", k_max),)'),
@@ -244,18 +245,6 @@ _POLICIES = [
     Mutant("except (TypeError, ValueError, OverflowError):", "except (TypeError, ValueError):"),
     Mutant("above if 1.0 < number < 1.000001 else", "above if False else"),
     Mutant("above if 1.0 < number < 1.000001 else", "above if True else"),
-    Mutant(
-        "return is_int(value) or isinstance(value, float | np.floating)",
-        "return isinstance(value, float | np.floating)",
-    ),
-    Mutant(
-        "return is_int(value) or isinstance(value, float | np.floating)",
-        "return is_int(value) or isinstance(value, float)",
-    ),
-    Mutant(
-        "return is_int(value) or isinstance(value, float | np.floating)",
-        "return is_int(value) or isinstance(value, float | np.floating | bool)",
-    ),
     Mutant("alpha: float = ALPHA", "alpha: float = 0.5"),
 ]
 
@@ -886,6 +875,12 @@ _INPUTS = [
         "",
         equivalent="the same array, after a look at its kind",
     ),
+    # Extra columns
+    Mutant("        if name not in given:\n", "        if False:\n"),
+    Mutant("        if name not in given:\n", "        if name in given:\n"),
+    Mutant("        if name not in names:\n", "        if False:\n"),
+    Mutant("        if name not in names:\n", "        if name in names:\n"),
+    Mutant("return [given[name] for name in names]", "return list(given.values())"),
 ]
 
 _REPLAY = [
@@ -990,18 +985,8 @@ _REPLAY = [
     ),
     Mutant("            self._policy.check_ere(enable, eta, c_min, k_max)\n", ""),
     # Looking
-    Mutant(
-        '"head": ring_head(total, demo_count, self._capacity)',
-        '"head": ring_head(total, 0, self._capacity)',
-    ),
-    Mutant('"ere": bool(control["ere_enabled"])', '"ere": False'),
     # What the host knows of the cursor
     # Parts of the calls
-    Mutant("        if missing:\n", "        if False:\n"),
-    Mutant("        if unknown:\n", "        if False:\n"),
-    Mutant("if name not in extra]", "if name in extra]"),
-    Mutant("if name not in self._extra_names]", "if name in self._extra_names]"),
-    Mutant("*(extra[name] for name in self._extra_names)", "*extra.values()"),
     Mutant("if not isinstance(out, Batch):", "if False:"),
     Mutant("if len(out) != batch_size:", "if False:"),
     Mutant("if not self._ops.accepts(out):", "if False:"),
@@ -1013,10 +998,10 @@ _REPLAY = [
         "        if batch_size is None:\n            raise Conf",
         "        if False:\n            raise Conf",
     ),
-    Mutant("self._policy.check_pin(n, batch_size, self._total.exact(), self._capacity)", "n"),
+    Mutant("self._check_pin(n, batch_size, self._total.exact())", "n"),
     Mutant(
-        "batch_size, self._total.exact(), self._capacity)",
-        "batch_size, self._total.at_least, self._capacity)",
+        "self._check_pin(n, batch_size, self._total.exact())",
+        "self._check_pin(n, batch_size, self._total.at_least)",
     ),
     Mutant("return self._total.size()", "return self._total.at_least"),
     Mutant("waits = self._ops.reading_waits and not self._total.is_exact", "waits = False"),
@@ -1069,17 +1054,6 @@ _REPLAY = [
     ),
     Mutant("            self._ops.priorities.disown(batch)\n", "            pass\n"),
     Mutant("if self._ops.priorities is not None:", "if True:"),
-    Mutant('held = ring_size(int(control["total"]), self._capacity)', "held = 16"),
-    Mutant(
-        'held = ring_size(int(control["total"]), self._capacity)',
-        "held = self._capacity",
-        equivalent="leaves beyond the rows held are 0",
-    ),
-    Mutant(
-        "_LEAVES = 2**20",
-        "_LEAVES = 1",
-        equivalent="the sums are the same but for a rounding, and cost more",
-    ),
     Mutant("if alpha != self._policy.alpha:", "if False:"),
     Mutant("if alpha != self._policy.alpha:", "if True:"),
     Mutant(
@@ -1124,16 +1098,6 @@ _REPLAY = [
         "        with self._lock:\n"
         "            update = self._priorities.ingest(batch, tokens, td_errors)\n",
     ),
-    Mutant("self._priority_stats(control) if self.prioritized else {}", "{}"),
-    Mutant(
-        "self._priority_stats(control) if self.prioritized else {}", "self._priority_stats(control)"
-    ),
-    Mutant(
-        '("alpha", "beta", "epsilon", "max_priority", "invalid_priorities", "stale_updates")',
-        '("alpha", "beta", "epsilon", "max_priority", "invalid_priorities")',
-    ),
-    Mutant("root = self._ops.to_host(levels[-1])", "root = self._ops.to_host(levels[1])"),
-    Mutant("parts(levels[0][:held], _LEAVES)", "parts(levels[0][: held - 1], _LEAVES)"),
     Mutant(
         "                check_priorities(self._ops, self._capacity, self._policy.alpha)\n",
         "                pass\n",
@@ -1160,6 +1124,29 @@ _REPLAY = [
         "DeviceOps(cupy, self._layout, self._capacity, key, run=self._run)",
         "DeviceOps(cupy, self._layout, self._capacity, key, run=0 if prioritized else None)",
     ),
+    Mutant(
+        "return (*standard, *extra_values(self._extra_names, extra))",
+        "return (*standard, *extra.values())",
+    ),
+]
+
+_STATISTICS = [
+    Mutant("ring_head(total, demo_count, capacity)", "ring_head(total, 0, capacity)"),
+    Mutant('"ere": bool(control["ere_enabled"])', '"ere": False'),
+    Mutant("size = ring_size(total, capacity)", "size = total"),
+    Mutant('"draws": int(control["draws"])', '"draws": int(control["total"])'),
+    Mutant("if ops.priorities is not None:", "if False:"),
+    Mutant("levels[0][:size]", "levels[0][: size - 1]"),
+    Mutant("levels[0][:size]", "levels[0][:16]"),
+    Mutant("levels[0][:size]", "levels[0]", equivalent="leaves beyond the rows held are 0"),
+    Mutant(
+        "_LEAVES = 2**20",
+        "_LEAVES = 1",
+        equivalent="the sums are the same but for a rounding, and cost more",
+    ),
+    Mutant("ops.to_host(levels[-1])[0]", "ops.to_host(levels[1])[0]"),
+    Mutant("ops.to_host(levels[-1])[0]", "ops.to_host(levels[0])[0]"),
+    Mutant('"invalid_priorities", "stale_updates",', '"invalid_priorities",'),
 ]
 
 _SCHEMA = [
@@ -1656,6 +1643,18 @@ _INTEGERS = [
         "int | np.integer) and not isinstance(value, bool)", "int) and not isinstance(value, bool)"
     ),
     Mutant(" and not isinstance(value, bool)", ""),
+    Mutant(
+        "return is_int(value) or isinstance(value, float | np.floating)",
+        "return isinstance(value, float | np.floating)",
+    ),
+    Mutant(
+        "return is_int(value) or isinstance(value, float | np.floating)",
+        "return is_int(value) or isinstance(value, float)",
+    ),
+    Mutant(
+        "return is_int(value) or isinstance(value, float | np.floating)",
+        "return is_int(value) or isinstance(value, float | np.floating | bool)",
+    ),
 ]
 
 _KERNEL_LOADER = [
@@ -1679,6 +1678,7 @@ PYTHON = {
     "cpreplay/device_ops.py": _DEVICE_OPS,
     "cpreplay/inputs.py": _INPUTS,
     "cpreplay/replay.py": _REPLAY,
+    "cpreplay/statistics.py": _STATISTICS,
     "cpreplay/schema.py": _SCHEMA,
     "cpreplay/batch.py": _BATCH,
     "cpreplay/steps.py": _STEPS,
