@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from cpreplay.errors import ConfigurationError
+
 
 @contextmanager
 def replaced_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
@@ -16,7 +18,9 @@ def replaced_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     old file's permissions, or those of any new file; a link is followed.
     """
     target = Path(path).resolve()
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+    if target.exists() and not target.is_file():
+        raise ConfigurationError(f"{target} is there and is no regular file; give another path")
+    temporary = target.parent / f".{secrets.token_hex(8)}.part"
     try:
         with open(temporary, "xb") as file:
             yield file
@@ -35,7 +39,10 @@ def _sync_folder(folder: Path) -> None:
     """Make a rename last, where a folder can be opened."""
     if os.name != "posix":
         return
-    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except PermissionError:
+        return
     try:
         os.fsync(descriptor)
     finally:

@@ -1,6 +1,6 @@
 """The older names of the sample blocks, and the four of n-step blocks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cpreplay.nstep_steps import NStepSampleStep
@@ -89,6 +89,8 @@ def _nstep(
     n_envs: int,
     options: dict[str, Any],
 ) -> NStepSampleStep:
-    columns = {"discount": (), **(options.get("extra_columns") or {})}
+    columns = options.get("extra_columns") or {}
+    if isinstance(columns, Mapping):  # else the buffer says what is wrong with it
+        columns = {"discount": (), **columns}
     block = make(obs, act, batch, cap, **{**options, "extra_columns": columns})
     return NStepSampleStep(block, n, gamma, n_envs=n_envs)

@@ -61,7 +61,6 @@ class DeviceNStep:
         if single:
             arrays = [array[None] for array in self._inputs.row(given)]
             rows = 1
-            mask = None if mask is None else np.reshape(mask, 1)
         else:
             arrays, rows = self._inputs.batch(given)
         check_envs(rows, self._n_envs)

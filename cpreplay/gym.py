@@ -59,7 +59,8 @@ class TransitionRecorder:
     Parameters
     ----------
     envs : gymnasium.vector.VectorEnv
-        With array observations (no dicts or tuples), and ``metadata["autoreset_mode"]``.
+        With array observations (no dicts or tuples), and an ``autoreset_mode``, of their own or in
+        ``metadata``.
 
     Raises
     ------
@@ -84,10 +85,11 @@ class TransitionRecorder:
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
-        mode = envs.metadata.get("autoreset_mode")
+        # An attribute of its own, which is right also where metadata is shared by a whole class.
+        mode = getattr(envs.unwrapped, "autoreset_mode", envs.metadata.get("autoreset_mode"))
         if not isinstance(mode, AutoresetMode):
             raise ConfigurationError(
-                f"these environments' metadata has autoreset_mode={mode!r}; it has to be one of "
+                f"these environments have autoreset_mode={mode!r}; it has to be one of "
                 f"gymnasium.vector.AutoresetMode ({', '.join(m.name for m in AutoresetMode)})"
             )
         if envs.single_observation_space.shape is None:
@@ -119,6 +121,11 @@ class TransitionRecorder:
                 raise OrderError("reset: all environments have to be reset before the first step")
             self._obs = obs.copy()
         else:
+            if obs.dtype != self._obs.dtype:
+                raise DTypeError(
+                    f"reset: obs is {obs.dtype}, and {self._obs.dtype} at the first reset; give "
+                    "what envs.reset returned"
+                )
             self._obs[begun] = obs[begun]
         self._finished[begun] = False
 
@@ -211,9 +218,9 @@ class TransitionRecorder:
     def _put_final(
         self, next_obs: NDArray[Any], ended: NDArray[np.bool_], info: Mapping[str, Any]
     ) -> None:
-        final = info.get("final_obs")
+        final = info.get("final_obs") if isinstance(info, Mapping) else None
         for env in np.flatnonzero(ended):
-            if final is None or final[env] is None:
+            if final is None or len(final) != self._n or final[env] is None:
                 raise ConfigurationError(
                     f"record: the episode of environment {env} has ended, and info has no "
                     "final_obs for it; give the info that envs.step returned"

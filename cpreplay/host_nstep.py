@@ -55,7 +55,6 @@ class HostNStep:
             row = zip(self._inputs.row(given), self._given, strict=True)
             arrays = [np.asarray(value, column.dtype)[None] for value, column in row]
             rows = 1
-            mask = None if mask is None else np.reshape(mask, 1)
         else:
             arrays, rows = self._inputs.batch(given)
         check_envs(rows, self._n_envs)
@@ -103,6 +102,9 @@ class HostNStep:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         count, columns = check_state(state, self._kept, self._n, self._n_envs)
+        for column in self._quantized:
+            if column.name in columns:
+                refuse_unquantizable(columns[column.name], column)
         for name, pending in self._pending.items():
             pending[...] = columns[name].reshape(pending.shape)
         self._start[...] = 0

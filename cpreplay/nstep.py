@@ -9,18 +9,19 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
-from cpreplay.cuda_device import device_number, import_cupy
+from cpreplay.cuda_device import device_memory, device_number, import_cupy
 from cpreplay.device_nstep import DeviceNStep
-from cpreplay.errors import ConfigurationError
+from cpreplay.errors import ConfigurationError, MemoryLimitError
 from cpreplay.host_nstep import HostNStep
 from cpreplay.inputs import extra_values
 from cpreplay.integers import is_count, is_number
+from cpreplay.memory import format_bytes, host_memory
 from cpreplay.nstep_transitions import NStepTransitions
 from cpreplay.ops import NStepOps
 from cpreplay.schema import TRANSITION, transition_columns
 
 # What the aggregation itself makes, or takes beside the columns.
-_OWN_NAMES = ("discount", "truncated", "valid")
+_OWN_NAMES = ("discount", "truncated", "valid", "pending")
 
 
 class _NStep:
@@ -38,6 +39,7 @@ class _NStep:
         obs_store_dtype: DTypeLike | None,
         action_dtype: DTypeLike,
         extra_columns: Mapping[str, Any] | None,
+        memory: int | None,
     ) -> None:
         for name, value in (("n", n), ("n_envs", n_envs)):
             if not (is_count(value) and value < 2**31):
@@ -45,6 +47,7 @@ class _NStep:
         if not (is_number(gamma) and 0.0 <= gamma <= 1.0):
             raise ConfigurationError(f"gamma={gamma!r} has to be a number in [0, 1]")
         self._n, self._n_envs, self._gamma = int(n), int(n_envs), float(gamma)
+        rows = self._n * self._n_envs
         self._columns = transition_columns(
             obs_shape,
             action_shape,
@@ -53,6 +56,13 @@ class _NStep:
             obs_store_dtype=obs_store_dtype,
             extra_columns=extra_columns,
         )
+        # A pending step, and on a card also a window, in each row.
+        needed = rows * sum(column.elements * column.dtype.itemsize for column in self._columns)
+        if memory is not None and needed > memory:
+            raise MemoryLimitError(
+                f"n={self._n} and n_envs={self._n_envs} need at least {format_bytes(needed)} for "
+                f"pending steps, and there are {format_bytes(memory)}; use less of either"
+            )
         self._extra_names = [column.name for column in self._columns[len(TRANSITION) :]]
         own = [name for name in self._extra_names if name in _OWN_NAMES]
         if own:
@@ -129,7 +139,8 @@ class _NStep:
         single = self._n_envs == 1 and (
             isinstance(reward, int | float) or getattr(reward, "ndim", None) == 0
         )
-        return self._ops.append(*self._ops.ingest(values, truncated, mask, single))
+        step, stepped = self._ops.ingest(values, truncated, self._mask(mask), single)
+        return self._ops.append(step, stepped)
 
     def reset(self, mask: Any = None) -> None:
         """Forget pending steps, which are then in no transition: of an episode that was broken off.
@@ -139,7 +150,12 @@ class _NStep:
         mask : array_like of bool, shape (n_envs,), optional
             The environments; all where it is left out.
         """
-        self._ops.reset(mask)
+        self._ops.reset(self._mask(mask))
+
+    def _mask(self, mask: Any) -> Any:
+        """A mask with its axis, which may be left out with one environment."""
+        alone = isinstance(mask, bool) or getattr(mask, "shape", None) == ()
+        return mask if not (alone and self._n_envs == 1) else [bool(mask)]
 
     @property
     def n(self) -> int:
@@ -245,6 +261,7 @@ class NStepBuffer(_NStep):
             obs_store_dtype=obs_store_dtype,
             action_dtype=action_dtype,
             extra_columns=extra_columns,
+            memory=host_memory(),
         )
         self._ops = HostNStep(self._columns, self._n, self._n_envs, self._gamma)
 
@@ -286,6 +303,10 @@ class GPUNStepBuffer(_NStep):
         extra_columns: Mapping[str, Any] | None = None,
         device: int | None = None,
     ) -> None:
+        cupy = import_cupy()
+        number = device_number(cupy, device)
+        with cupy.cuda.Device(number):
+            memory = device_memory(cupy)
         super().__init__(
             n,
             obs_shape,
@@ -296,7 +317,7 @@ class GPUNStepBuffer(_NStep):
             obs_store_dtype=obs_store_dtype,
             action_dtype=action_dtype,
             extra_columns=extra_columns,
+            memory=memory,
         )
-        cupy = import_cupy()
-        with cupy.cuda.Device(device_number(cupy, device)):
+        with cupy.cuda.Device(number):
             self._ops = DeviceNStep(cupy, self._columns, self._n, self._n_envs, self._gamma)

@@ -53,9 +53,14 @@ def check_state(
     }
     for column in columns:
         wanted[column.name] = ((n_envs, n, *column.shape), column.dtype)
+    if not isinstance(state, Mapping):
+        raise ConfigurationError(
+            f"restore: a {type(state).__name__} is no state; give what state() gave"
+        )
     if set(state) != set(wanted):
         raise ConfigurationError(
-            f"restore: this state has {', '.join(sorted(state))}, and {', '.join(sorted(wanted))} "
+            f"restore: this state has {', '.join(sorted(map(str, state)))}, and "
+            f"{', '.join(sorted(wanted))} "
             "are wanted; give the state of a buffer with the same columns"
         )
     arrays = {name: np.asarray(value) for name, value in state.items()}

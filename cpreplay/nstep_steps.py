@@ -1,5 +1,6 @@
 """n-step returns in front of a sample block."""
 
+import threading
 from typing import Any
 
 from cpreplay.batch import Batch
@@ -55,12 +56,18 @@ class NStepSampleStep:
                 f"block is a {type(block).__name__}, and a ReplaySampleStep is wanted"
             )
         self._block = block
+        self._lock = threading.RLock()  # one step and its windows at a time
         self._steps = nstep_buffer_for(block.buffer, n, gamma, n_envs)
 
     @property
     def block(self) -> ReplaySampleStep:
         """The block behind it."""
         return self._block
+
+    @property
+    def batch_size(self) -> int:
+        """Transitions in a minibatch."""
+        return self._block.batch_size
 
     @property
     def nstep(self) -> NStepBuffer | GPUNStepBuffer:
@@ -117,8 +124,11 @@ class NStepSampleStep:
                 "add_batch"
             )
         self._require("add", truncated)
-        windows = self._steps.append(obs, action, reward, next_obs, terminated, truncated, **extra)
-        store_windows(self._block, windows)
+        with self._lock:
+            windows = self._steps.append(
+                obs, action, reward, next_obs, terminated, truncated, **extra
+            )
+            store_windows(self._block, windows)
 
     def add_batch(
         self,
@@ -138,10 +148,11 @@ class NStepSampleStep:
         `add` for what is raised.
         """
         self._require("add_batch", truncated)
-        windows = self._steps.append(
-            obs, action, reward, next_obs, terminated, truncated, mask=mask, **extra
-        )
-        store_windows(self._block, windows)
+        with self._lock:
+            windows = self._steps.append(
+                obs, action, reward, next_obs, terminated, truncated, mask=mask, **extra
+            )
+            store_windows(self._block, windows)
 
     def reset(self, mask: Any = None) -> None:
         """Forget pending steps; see `NStepBuffer.reset`."""

@@ -78,8 +78,8 @@ __device__ __forceinline__ void write_window(const nstep_t& s, i64 env, i64 row,
     s.truncated_out[row] = s.truncated[env] != 0;
 }
 
-// append_steps: a block an environment, since its windows share what they end with; barriers stand
-// between the step that comes in, the windows that go out, and the ring that moves.
+// append_steps: a block an environment, since its windows share what they end with; a barrier stands
+// between the step that comes in and the windows that go out.
 extern "C" __global__ void append_steps(nstep_t s) {
     for (i64 env = blockIdx.x; env < s.n_envs; env += gridDim.x) {
         const i64 base = env * s.n;
@@ -108,8 +108,7 @@ extern "C" __global__ void append_steps(nstep_t s) {
             s.valid[base + j] = j < complete;
             if (j < complete) write_window(s, env, base + j, (start + j) % s.n, held - j);
         }
-        __syncthreads();
-        if (threadIdx.x == 0 && stepped) {
+        if (threadIdx.x == 0 && stepped) {  // what others have read before the barrier
             const i64 moved = !ended && held == s.n;
             s.starts[env] = ended ? 0 : (start + moved) % s.n;
             s.counts[env] = ended ? 0 : held - moved;

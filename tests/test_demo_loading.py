@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ from cpreplay import (
     DemoFileError,
     DemoFilter,
     DemoSet,
-    DTypeError,
     NStepSampleStep,
     OrderError,
     ReplayError,
     ReplaySampleStep,
     ShapeError,
     load_demos_into_replay,
+    write_demo_file,
 )
 from tests.conftest import Backend
 from tests.demo_files import make
@@ -572,8 +573,8 @@ def test_values_that_a_column_cannot_hold_are_refused(tmp_path: Path, backend: B
     half = write(tmp_path / "half.demo", [[make.Row((0.5,), (0.5,), 0.0, (0.5,))]])
     large = write(tmp_path / "large.demo", [[make.Row((256.0,), (300.0,), 0.0, (0.0,))]])
     for path, options, error in (
-        (half, {"action_dtype": "int64"}, DTypeError),
-        (half, {"obs_dtype": "uint8"}, DTypeError),
+        (half, {"action_dtype": "int64"}, ColumnValueError),
+        (half, {"obs_dtype": "uint8"}, ColumnValueError),
         (large, {"action_dtype": "int8"}, ColumnValueError),
         (large, {"obs_dtype": "uint8"}, ColumnValueError),
     ):
@@ -602,22 +603,45 @@ def test_loading_while_a_stream_captures_is_refused(rising: Path, device: Backen
         assert load_demos_into_replay(target, rising, batch_size=batch_size).rows == 8
 
 
-def test_observations_outside_a_quantized_column_are_refused_on_the_host(tmp_path: Path) -> None:
-    backend = Backend("host")
+def test_observations_outside_a_quantized_column_are_refused(
+    tmp_path: Path, backend: Backend
+) -> None:
+    # also on a device, which clamps what an agent adds: a prefix stays for good
     path = write(tmp_path / "a.demo", [[step(0, 1), step(1, 1), step(2, 1)]])
     buffer = backend.buffer(1, 1, 20, obs_store_dtype="uint8")
     with load_refused(backend, buffer, ColumnValueError, "[0, 1]"):
-        load_demos_into_replay(buffer, path)
+        load_demos_into_replay(buffer, path, batch_size=4)
 
 
-def test_observations_outside_a_quantized_column_are_clamped_and_counted_on_the_device(
-    tmp_path: Path, device: Backend
+def test_numbers_beyond_a_columns_integers_are_refused(tmp_path: Path, backend: Backend) -> None:
+    path = write(tmp_path / "a.demo", [[make.Row((0.5,), (1e20,), 0.0, (0.5,))]])
+    buffer = backend.buffer(1, (), 20, action_dtype="int64")
+    with load_refused(backend, buffer, ColumnValueError, "action", "e+20"):
+        load_demos_into_replay(buffer, path, batch_size=4)
+
+
+def test_a_window_ends_at_a_terminal_step_inside_a_filed_episode(
+    tmp_path: Path, backend: Backend
 ) -> None:
-    path = write(tmp_path / "a.demo", [[step(0, 1), step(1, 1), step(2, 1)]])
-    buffer = device.buffer(1, 1, 20, obs_store_dtype="uint8")
-    load_demos_into_replay(buffer, path, batch_size=4)
-    assert device.numpy(buffer.column("obs"))[:3].ravel().tolist() == [0, 255, 255]
-    assert buffer.stats()["invalid_rows"] == 2  # 1 to 2, and 2 to 3
+    first, second = make.Row((0.0,), (0.0,), 1.0, (1.0,)), make.Row((1.0,), (0.0,), 2.0, (2.0,))
+    path = write(tmp_path / "a.demo", [[replace(first, done=1.0), second]])
+    block = nstep_over(backend, 3, 0.5)
+    load_demos_into_replay(block, path)
+    held = stored(backend, block.buffer)
+    assert (held["reward"], held["discount"]) == ([1, 2], [0, 0.5])
+
+
+def test_recorded_sets_may_be_loaded_like_files(tmp_path: Path, backend: Backend) -> None:
+    demos = DemoSet(1, 1)
+    demos.begin_episode()
+    demos.add([0.5], [2.0], 3.0, [1.0], terminated=True)
+    demos.end_episode(success=True)
+    file = tmp_path / "a.demo"
+    write_demo_file(file, demos)
+    buffer = backend.buffer(1, 1, 20)
+    report = load_demos_into_replay(buffer, (item for item in (demos, file)), batch_size=4)
+    assert (report.rows, report.mean_reward) == (2, 3.0)
+    assert backend.numpy(buffer.column("action"))[:2].ravel().tolist() == [2, 2]
 
 
 # The prefix that was loaded

@@ -494,7 +494,7 @@ def test_a_link_is_followed_and_stays_a_link(tmp_path: Path) -> None:
 def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "a.demo"
     folder.mkdir()
-    with pytest.raises(OSError):
+    with pytest.raises(ConfigurationError, match="no regular file"):
         write_demo_file(folder, two_episodes())
     assert list(tmp_path.iterdir()) == [folder]
     assert not list(folder.iterdir())

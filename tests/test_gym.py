@@ -527,6 +527,7 @@ def test_observations_that_are_no_single_array_are_refused() -> None:
 def test_a_vector_that_does_not_say_how_it_resets_is_refused(metadata: dict[str, Any]) -> None:
     with vector(SyncVectorEnv, diary, 2, MODES[0]) as envs:
         envs.metadata = metadata
+        del envs.autoreset_mode
         with pytest.raises(ConfigurationError, match=r"NEXT_STEP, SAME_STEP, DISABLED"):
             TransitionRecorder(envs)
 

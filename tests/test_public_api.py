@@ -27,6 +27,7 @@ CLASSES = {
     "DemoFilter": "(successful_only=False, intervened_only=False)",
     "DemoLoadReport": "(*, rows, file_rows, mean_reward)",
     "DemoSet": "(obs_dim, act_dim)",
+    "DemoSummary": "(*, episodes, successes, rows, intervened_rows, mean_reward)",
     "GPUNStepBuffer": (
         "(n, obs_shape, action_shape, gamma=0.99, *, n_envs=1, obs_dtype='float32', "
         "obs_store_dtype=None, action_dtype='float32', extra_columns=None, device=None)"
@@ -126,7 +127,7 @@ BLOCK_METHODS = {
 BLOCK_ATTRIBUTES = {"batch_size", "buffer"}
 
 NSTEP_BLOCK_METHODS = {**BLOCK_METHODS, "reset": "(mask=None)"}
-NSTEP_BLOCK_ATTRIBUTES = {"block", "buffer", "nstep"}
+NSTEP_BLOCK_ATTRIBUTES = {"batch_size", "block", "buffer", "nstep"}
 
 NSTEP_METHODS = {
     "append": "(obs, action, reward, next_obs, terminated, truncated, *, mask=None, **extra)",
@@ -696,6 +697,11 @@ def windows_add_batch(backend: Backend) -> None:
     block.add_batch([[2]], [0], [1], [[3]], [True], [False], mask=[True])
     assert backend.numpy(block.buffer.column("discount"))[:4].tolist() == [0.25, 0, 0, 0]
     assert block.count() == 3
+
+
+def windows_batch_size(backend: Backend) -> None:
+    block = windows_of(backend)
+    assert block.batch_size == block.block.batch_size > 0
 
 
 def windows_block(backend: Backend) -> None:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from cpreplay.atomic_file import replaced_file
 from cpreplay.demos.record import EPISODE, INTERVENED, MAX_DIM, SUCCEEDED, DemoSet, row_dtype
-from cpreplay.errors import DemoFileError
+from cpreplay.errors import ConfigurationError, DemoFileError, MemoryLimitError
+from cpreplay.memory import format_bytes, host_memory
 
 MAGIC = b"MRLDEMO1"
 VERSION = 1
@@ -31,7 +32,16 @@ def write_demo_file(path: str | os.PathLike[str], demos: DemoSet) -> None:
     ----------
     path : path-like
     demos : DemoSet
+
+    Raises
+    ------
+    ConfigurationError
+        ``demos`` is no `DemoSet`, or ``path`` is there and no regular file.
+    OSError
+        As from ``open``.
     """
+    if not isinstance(demos, DemoSet):
+        raise ConfigurationError(f"demos is a {type(demos).__name__}, and a DemoSet is wanted")
     rows, episodes = demos.rows, demos.episodes
     header = HEADER.pack(MAGIC, VERSION, demos.obs_dim, demos.act_dim, len(rows), len(episodes))
     with replaced_file(path) as file:
@@ -53,7 +63,9 @@ def read_demo_file(path: str | os.PathLike[str]) -> DemoSet:
     ------
     DemoFileError
         It is no such file, of another version, not as long as its header says, or holds values or
-        episodes that mean nothing; the message says what and where. Costs no memory then.
+        episodes that mean nothing; the message says what and where. A wrong length costs no memory.
+    MemoryLimitError
+        It is as long as it says, and longer than this machine's memory.
     FileNotFoundError, PermissionError
         As from ``open``.
     """
@@ -92,6 +104,12 @@ def _read_header(path: Any, file: BinaryIO) -> tuple[int, int, int, int]:
         raise DemoFileError(
             f"{path}: its header says {rows:,} rows of {row} bytes and {episodes:,} episodes, "
             f"{expected:,} bytes in all, and it has {length:,}; it was cut or extended"
+        )
+    memory = host_memory()
+    if memory is not None and length > memory:
+        raise MemoryLimitError(
+            f"{path}: it has {format_bytes(length)}, and this machine or control group has "
+            f"{format_bytes(memory)} of memory; split it"
         )
     return obs_dim, act_dim, rows, episodes
 

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -11,14 +11,22 @@ from numpy.typing import NDArray
 
 from cpreplay.demos.file import read_demo_file
 from cpreplay.demos.record import DemoSet
-from cpreplay.errors import ConfigurationError, DemoFileError, OrderError, ShapeError
+from cpreplay.errors import (
+    ColumnValueError,
+    ConfigurationError,
+    DemoFileError,
+    OrderError,
+    ShapeError,
+)
 from cpreplay.host_nstep import window_returns
+from cpreplay.inputs import integer_limits, refuse_unquantizable
 from cpreplay.nstep_steps import NStepSampleStep
 from cpreplay.nstep_transitions import NStepTransitions
 from cpreplay.replay import StoreReplay, StoreReplayGpu
 from cpreplay.schema import TRANSITION, Column
 from cpreplay.steps import ReplaySampleStep
 
+Source = str | os.PathLike[str] | DemoSet
 Target = ReplaySampleStep | NStepSampleStep | StoreReplay | StoreReplayGpu
 
 
@@ -36,7 +44,7 @@ class DemoLoadReport:
 
 def load_demos_into_replay(
     block_or_buffer: Target,
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    paths: Source | Iterable[Source],
     filter: Callable[[DemoSet], Any] | None = None,
     *,
     batch_size: int | None = None,
@@ -48,8 +56,8 @@ def load_demos_into_replay(
     block_or_buffer : sample block or buffer
         A block has to be set up. Behind an `NStepSampleStep` the demonstrations are stored as
         n-step transitions too; where the filter leaves rows out, a window ends.
-    paths : path-like, or a sequence of them
-        ``.demo`` files, in order.
+    paths : path-like or DemoSet, or several of them
+        ``.demo`` files, or sets that were recorded or read, in order.
     filter : callable, optional
         Of a `DemoSet`, gives bool[rows]: which rows are kept. `DemoFilter` has the usual ones.
     batch_size : int, optional
@@ -65,6 +73,9 @@ def load_demos_into_replay(
         A file is damaged, or the filter keeps no row.
     ShapeError
         The files' observations or actions have another width than the buffer's.
+    ColumnValueError, DTypeError
+        Values that the buffer's columns do not hold, also on a card: fractions in a column of
+        integers, or observations outside [0, 1] where they are stored as uint8.
     OrderError
         The buffer holds rows already, a block is not set up, or a prefix cannot be pinned here.
     ConfigurationError
@@ -74,9 +85,8 @@ def load_demos_into_replay(
     -----
     Everything is checked before the first row is added: an error leaves the buffer as it was.
     """
-    if isinstance(paths, str | os.PathLike):
-        paths = [paths]
-    sets = [read_demo_file(path) for path in paths]
+    paths = [paths] if isinstance(paths, str | os.PathLike | DemoSet) else list(paths)
+    sets = [path if isinstance(path, DemoSet) else read_demo_file(path) for path in paths]
     kept = [_kept_rows(path, demos, filter) for path, demos in zip(paths, sets, strict=True)]
     if not sum(len(part) for part, _ in kept):
         raise DemoFileError(
@@ -107,6 +117,7 @@ def _kept_rows(
         )
     goes_on = np.zeros(len(rows), bool)  # whether the next row is kept and of the same episode
     goes_on[:-1] = kept[1:]
+    goes_on &= rows["done"] == 0.0
     episodes = demos.episodes
     goes_on[(episodes["start"] + episodes["length"] - 1).astype(np.int64)] = False
     return rows[kept], ~goes_on[kept]
@@ -185,9 +196,19 @@ class _Target:
 def _as_column(values: NDArray[Any], column: Column) -> NDArray[Any]:
     """Filed float32 numbers in a column's shape; whole ones as ints where it holds ints."""
     shaped = values.reshape(len(values), *column.shape)
-    if column.dtype.kind in "iu" and (shaped == np.rint(shaped)).all():
-        return shaped.astype(np.int64)
-    return shaped
+    if column.quantized:
+        refuse_unquantizable(shaped, column)  # a card would clamp them, and keep that for good
+    if column.dtype.kind not in "iu":
+        return shaped
+    low, high = integer_limits(column.dtype)
+    whole = (shaped == np.rint(shaped)) & (shaped >= low) & (shaped < high + 1.0)
+    if not whole.all():
+        raise ColumnValueError(
+            f"{column.name}: {shaped[~whole][0]} was filed, and this buffer's column of "
+            f"{column.dtype} holds whole numbers from {low} to {high}; use a buffer with a float "
+            "column"
+        )
+    return shaped.astype(column.dtype)
 
 
 def _windows(

@@ -1,6 +1,7 @@
 """Mistakes in the rings, draws and checks in Python. ``--only python`` plants them."""
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.python_of_nstep import NSTEP_PYTHON, NSTEP_PYTHON_TESTS
 from tests.mutants.python_of_priorities import PRIORITY_PYTHON, PRIORITY_PYTHON_TESTS
 
 _RING = ("recent_and_demos", "policies", "golden", "replay", "inputs")
@@ -77,6 +78,7 @@ PYTHON_TESTS = {
     "cpreplay/integers.py": ("policies", "schema", "replay", "recent_and_demos", "inputs", "nstep"),
     "cpreplay/kernels.py": ("kernels", "replay", "packaging"),
     **PRIORITY_PYTHON_TESTS,
+    **NSTEP_PYTHON_TESTS,
 }
 
 _READ = "who reads rows has read the control block before, which refuses likewise"
@@ -1690,4 +1692,5 @@ PYTHON = {
     "cpreplay/integers.py": _INTEGERS,
     "cpreplay/kernels.py": _KERNEL_LOADER,
     **PRIORITY_PYTHON,
+    **NSTEP_PYTHON,
 }

@@ -45,26 +45,23 @@ _NSTEP = [
     Mutant("= int(n), int(n_envs), float(gamma)", "= n, n_envs, gamma"),
     Mutant("= int(n), int(n_envs), float(gamma)", "= int(n_envs), int(n), float(gamma)"),
     Mutant(
-        "obs_shape,\n            action_shape,\n            obs_dtype=obs_dtype,\n            action_dtype=action_dtype,",
-        "action_shape,\n            obs_shape,\n            obs_dtype=obs_dtype,\n            action_dtype=action_dtype,",
+        "obs_shape,\n            action_shape,\n            obs_dtype=obs_dtype,\n"
+        "            action_dtype=action_dtype,",
+        "action_shape,\n            obs_shape,\n            obs_dtype=obs_dtype,\n"
+        "            action_dtype=action_dtype,",
     ),
     Mutant(
-        "            obs_dtype=obs_dtype,\n            action_dtype=action_dtype,\n            obs_store",
-        "            obs_dtype=action_dtype,\n            action_dtype=obs_dtype,\n            obs_store",
+        "            obs_dtype=obs_dtype,\n            action_dtype=action_dtype,\n"
+        "            obs_store",
+        "            obs_dtype=action_dtype,\n            action_dtype=obs_dtype,\n"
+        "            obs_store",
     ),
     Mutant(
         "            action_dtype=action_dtype,\n            obs_store_dtype=obs_store_dtype,\n",
         "            action_dtype=action_dtype,\n            obs_store_dtype=None,\n",
     ),
-    Mutant(
-        "obs_store_dtype=obs_store_dtype,\n            extra_columns=extra_columns,\n        )\n        self._extra",
-        "obs_store_dtype=obs_store_dtype,\n            extra_columns=None,\n        )\n        self._extra",
-    ),
     Mutant("self._columns[len(TRANSITION) :]]", "self._columns[len(TRANSITION) + 1 :]]"),
     Mutant("self._columns[len(TRANSITION) :]]", "self._columns]"),
-    Mutant('("discount", "truncated", "valid")', '("truncated", "valid")'),
-    Mutant('("discount", "truncated", "valid")', '("discount", "valid")'),
-    Mutant('("discount", "truncated", "valid")', '("discount", "truncated")'),
     Mutant("if name in _OWN_NAMES]", "if name not in _OWN_NAMES]"),
     Mutant("        if own:\n", "        if False:\n"),
     Mutant("extra_columns: {own[0]!r} is", "extra_columns: it is"),
@@ -84,37 +81,11 @@ _NSTEP = [
     Mutant(_SINGLE, 'isinstance(reward, int) or getattr(reward, "ndim", None) == 0'),
     Mutant(_SINGLE, 'isinstance(reward, int | float) or getattr(reward, "ndim", 0) == 0'),
     Mutant(_SINGLE, "isinstance(reward, int | float) or reward.ndim == 0"),
-    Mutant(
-        "self._ops.ingest(values, truncated, mask, single)",
-        "self._ops.ingest(values, terminated, mask, single)",
-    ),
-    Mutant(
-        "self._ops.ingest(values, truncated, mask, single)",
-        "self._ops.ingest(values, truncated, None, single)",
-    ),
-    Mutant("self._ops.reset(mask)", "self._ops.reset(None)"),
-    Mutant("self._ops.reset(mask)", "pass"),
     Mutant("        return self._n\n", "        return self._n_envs\n"),
     Mutant("        return self._n_envs\n", "        return self._n\n"),
     Mutant("        return self._gamma\n", "        return 0.99\n"),
     Mutant("self._ops.restore(state)", "pass"),
     # The host's
-    Mutant(
-        "            n_envs=n_envs,\n            obs_dtype=obs_dtype,\n            obs_store_dtype=obs_store_dtype,\n            action_dtype=action_dtype,\n            extra_columns=extra_columns,\n        )\n        self._ops",
-        "            n_envs=1,\n            obs_dtype=obs_dtype,\n            obs_store_dtype=obs_store_dtype,\n            action_dtype=action_dtype,\n            extra_columns=extra_columns,\n        )\n        self._ops",
-    ),
-    Mutant(
-        "            obs_store_dtype=obs_store_dtype,\n            action_dtype=action_dtype,\n            extra_columns=extra_columns,\n        )\n        self._ops",
-        "            obs_store_dtype=None,\n            action_dtype=action_dtype,\n            extra_columns=extra_columns,\n        )\n        self._ops",
-    ),
-    Mutant(
-        "            action_dtype=action_dtype,\n            extra_columns=extra_columns,\n        )\n        self._ops",
-        "            action_dtype=obs_dtype,\n            extra_columns=extra_columns,\n        )\n        self._ops",
-    ),
-    Mutant(
-        "            extra_columns=extra_columns,\n        )\n        self._ops",
-        "            extra_columns=None,\n        )\n        self._ops",
-    ),
     Mutant(
         "HostNStep(self._columns, self._n, self._n_envs, self._gamma)",
         "HostNStep(self._columns, self._n_envs, self._n, self._gamma)",
@@ -125,16 +96,6 @@ _NSTEP = [
     ),
     # The device's
     Mutant(
-        "            obs_store_dtype=obs_store_dtype,\n            action_dtype=action_dtype,\n            extra_columns=extra_columns,\n        )\n        cupy",
-        "            obs_store_dtype=None,\n            action_dtype=action_dtype,\n            extra_columns=extra_columns,\n        )\n        cupy",
-    ),
-    Mutant(
-        "            extra_columns=extra_columns,\n        )\n        cupy",
-        "            extra_columns=None,\n        )\n        cupy",
-    ),
-    Mutant("cupy.cuda.Device(device_number(cupy, device))", "cupy.cuda.Device(0)"),
-    Mutant("cupy.cuda.Device(device_number(cupy, device))", "cupy.cuda.Device(device)"),
-    Mutant(
         "DeviceNStep(cupy, self._columns, self._n, self._n_envs, self._gamma)",
         "DeviceNStep(cupy, self._columns, self._n_envs, self._n, self._gamma)",
     ),
@@ -142,6 +103,107 @@ _NSTEP = [
         "DeviceNStep(cupy, self._columns, self._n, self._n_envs, self._gamma)",
         "DeviceNStep(cupy, self._columns, self._n, self._n_envs, 0.99)",
     ),
+    Mutant(
+        "obs_store_dtype=obs_store_dtype,\n            extra_columns=extra_columns,\n"
+        "        )\n        # A",
+        "obs_store_dtype=obs_store_dtype,\n            extra_columns=None,\n        )\n        # A",
+    ),
+    Mutant('("discount", "truncated", "valid", "pending")', '("truncated", "valid", "pending")'),
+    Mutant('("discount", "truncated", "valid", "pending")', '("discount", "valid", "pending")'),
+    Mutant('("discount", "truncated", "valid", "pending")', '("discount", "truncated", "pending")'),
+    Mutant('("discount", "truncated", "valid", "pending")', '("discount", "truncated", "valid")'),
+    Mutant(
+        "self._ops.ingest(values, truncated, self._mask(mask), single)",
+        "self._ops.ingest(values, terminated, self._mask(mask), single)",
+    ),
+    Mutant(
+        "self._ops.ingest(values, truncated, self._mask(mask), single)",
+        "self._ops.ingest(values, truncated, None, single)",
+    ),
+    Mutant(
+        "self._ops.ingest(values, truncated, self._mask(mask), single)",
+        "self._ops.ingest(values, truncated, mask, single)",
+    ),
+    Mutant("self._ops.append(step, stepped)", "self._ops.append(step, None)"),
+    Mutant("self._ops.reset(self._mask(mask))", "self._ops.reset(mask)"),
+    Mutant("self._ops.reset(self._mask(mask))", "self._ops.reset(None)"),
+    Mutant("self._ops.reset(self._mask(mask))", "pass"),
+    Mutant(
+        "            extra_columns=extra_columns,\n            memory=host_memory(),\n",
+        "            extra_columns=None,\n            memory=host_memory(),\n",
+    ),
+    Mutant(
+        "            extra_columns=extra_columns,\n            memory=host_memory(),\n",
+        "            extra_columns=extra_columns,\n            memory=None,\n",
+    ),
+    Mutant(
+        "            action_dtype=action_dtype,\n"
+        "            extra_columns=extra_columns,\n"
+        "            memory=host_memory(),\n",
+        "            action_dtype=obs_dtype,\n"
+        "            extra_columns=extra_columns,\n"
+        "            memory=host_memory(),\n",
+    ),
+    Mutant(
+        "            obs_store_dtype=obs_store_dtype,\n"
+        "            action_dtype=action_dtype,\n"
+        "            extra_columns=extra_columns,\n"
+        "            memory=host_memory(),\n",
+        "            obs_store_dtype=None,\n            action_dtype=action_dtype,\n"
+        "            extra_columns=extra_columns,\n"
+        "            memory=host_memory(),\n",
+    ),
+    Mutant(
+        "            extra_columns=extra_columns,\n            memory=memory,\n",
+        "            extra_columns=None,\n            memory=memory,\n",
+    ),
+    Mutant(
+        "            extra_columns=extra_columns,\n            memory=memory,\n",
+        "            extra_columns=extra_columns,\n            memory=None,\n",
+    ),
+    Mutant(
+        "            action_dtype=action_dtype,\n"
+        "            extra_columns=extra_columns,\n            memory=memory,\n",
+        "            action_dtype=obs_dtype,\n"
+        "            extra_columns=extra_columns,\n            memory=memory,\n",
+    ),
+    Mutant(
+        "            obs_store_dtype=obs_store_dtype,\n"
+        "            action_dtype=action_dtype,\n"
+        "            extra_columns=extra_columns,\n            memory=memory,\n",
+        "            obs_store_dtype=None,\n            action_dtype=action_dtype,\n"
+        "            extra_columns=extra_columns,\n            memory=memory,\n",
+    ),
+    Mutant("number = device_number(cupy, device)", "number = 0"),
+    Mutant("number = device_number(cupy, device)", "number = device"),
+    Mutant(
+        "with cupy.cuda.Device(number):\n            memory",
+        "with cupy.cuda.Device(0):\n            memory",
+    ),
+    Mutant(
+        "with cupy.cuda.Device(number):\n            self._ops",
+        "with cupy.cuda.Device(0):\n            self._ops",
+    ),
+    Mutant("rows = self._n * self._n_envs", "rows = self._n"),
+    Mutant("rows = self._n * self._n_envs", "rows = self._n_envs"),
+    Mutant("column.elements * column.dtype.itemsize for column", "column.elements for column"),
+    Mutant(
+        "column.elements * column.dtype.itemsize for column", "column.dtype.itemsize for column"
+    ),
+    Mutant("column.elements * column.dtype.itemsize for column", "column.stored_nbytes for column"),
+    Mutant("memory is not None and needed > memory", "False"),
+    Mutant("memory is not None and needed > memory", "memory is not None and needed >= memory"),
+    Mutant("memory is not None and needed > memory", "memory is None or needed > memory"),
+    Mutant("memory is not None and needed > memory", "memory is not None and needed < memory"),
+    Mutant(
+        'isinstance(mask, bool) or getattr(mask, "shape", None) == ()', "isinstance(mask, bool)"
+    ),
+    Mutant(
+        'isinstance(mask, bool) or getattr(mask, "shape", None) == ()',
+        'getattr(mask, "shape", None) == ()',
+    ),
+    Mutant("mask if not (alone and self._n_envs == 1) else", "mask if not alone else"),
+    Mutant("mask if not (alone and self._n_envs == 1) else", "mask if self._n_envs != 1 else"),
 ]
 
 _STEPS = [
@@ -200,25 +262,6 @@ _STEPS = [
     Mutant("if self._steps.n_envs != 1:", "if self._steps.n_envs == 1:"),
     Mutant('        self._require("add", truncated)\n', ""),
     Mutant('self._require("add", truncated)', 'self._require("add_batch", truncated)'),
-    Mutant(
-        "self._steps.append(obs, action, reward, next_obs, terminated, truncated, **extra)",
-        "self._steps.append(obs, action, reward, next_obs, terminated, False, **extra)",
-    ),
-    Mutant(
-        "self._steps.append(obs, action, reward, next_obs, terminated, truncated, **extra)",
-        "self._steps.append(obs, action, reward, next_obs, truncated, terminated, **extra)",
-    ),
-    Mutant(
-        "self._steps.append(obs, action, reward, next_obs, terminated, truncated, **extra)",
-        "self._steps.append(next_obs, action, reward, obs, terminated, truncated, **extra)",
-    ),
-    Mutant(
-        "self._steps.append(obs, action, reward, next_obs, terminated, truncated, **extra)",
-        "self._steps.append(obs, action, reward, next_obs, terminated, truncated)",
-    ),
-    Mutant(
-        "truncated, **extra)\n        store_windows(self._block, windows)", "truncated, **extra)"
-    ),
     # A step of several
     Mutant('        self._require("add_batch", truncated)\n', ""),
     Mutant('self._require("add_batch", truncated)', 'self._require("add", truncated)'),
@@ -238,7 +281,6 @@ _STEPS = [
         "obs, action, reward, next_obs, terminated, truncated, mask=mask, **extra\n",
         "obs, action, reward, next_obs, terminated, truncated, mask=mask\n",
     ),
-    Mutant("        )\n        store_windows(self._block, windows)\n", "        )\n"),
     # What is passed on
     Mutant("self._steps.reset(mask)", "pass"),
     Mutant("self._steps.reset(mask)", "self._steps.reset()"),
@@ -303,6 +345,58 @@ _STEPS = [
     Mutant('        obs_store_dtype=columns["obs"].stored,\n', ""),
     Mutant('        action_dtype=columns["action"].dtype,\n', ""),
     Mutant("        extra_columns=extra,\n", ""),
+    Mutant("return self._block.batch_size", "return 1"),
+    Mutant(
+        "                obs, action, reward, next_obs, terminated, truncated, **extra\n",
+        "                obs, action, reward, next_obs, terminated, False, **extra\n",
+    ),
+    Mutant(
+        "                obs, action, reward, next_obs, terminated, truncated, **extra\n",
+        "                obs, action, reward, next_obs, truncated, terminated, **extra\n",
+    ),
+    Mutant(
+        "                obs, action, reward, next_obs, terminated, truncated, **extra\n",
+        "                next_obs, action, reward, obs, terminated, truncated, **extra\n",
+    ),
+    Mutant(
+        "                obs, action, reward, next_obs, terminated, truncated, **extra\n",
+        "                obs, action, reward, next_obs, terminated, truncated\n",
+    ),
+    Mutant(
+        "                obs, action, reward, next_obs, terminated, truncated, **extra\n"
+        "            )\n            store_windows(self._block, windows)\n",
+        "                obs, action, reward, next_obs, terminated, truncated, **extra\n"
+        "            )\n",
+    ),
+    Mutant(
+        "                obs, action, reward, next_obs, terminated, truncated, mask=mask, **extra\n"
+        "            )\n            store_windows(self._block, windows)\n",
+        "                obs, action, reward, next_obs, terminated, truncated, mask=mask, **extra\n"
+        "            )\n",
+    ),
+    Mutant(
+        "        with self._lock:\n            windows = self._steps.append(\n"
+        "                obs, action, reward, next_obs, terminated, truncated, **extra\n",
+        "        if True:\n            windows = self._steps.append(\n"
+        "                obs, action, reward, next_obs, terminated, truncated, **extra\n",
+    ),
+    Mutant(
+        "        with self._lock:\n            windows = self._steps.append(\n"
+        "                obs, action, reward, next_obs, terminated, truncated, mask=mask, **extra\n",
+        "        if True:\n            windows = self._steps.append(\n"
+        "                obs, action, reward, next_obs, terminated, truncated, mask=mask, **extra\n",
+    ),
+    Mutant("on_device = isinstance(block.buffer, StoreReplayGpu)", "on_device = False"),
+    Mutant("on_device = isinstance(block.buffer, StoreReplayGpu)", "on_device = True"),
+    Mutant("    if len(w) or on_device:\n", "    if True:\n"),
+    Mutant("    if len(w) or on_device:\n", "    if len(w) > 1 or on_device:\n"),
+    Mutant("mask=w.valid if on_device else None", "mask=None"),
+    Mutant("mask=w.valid if on_device else None", "mask=w.valid"),
+    Mutant("w.terminated, w.truncated,", "w.terminated, w.terminated,"),
+    Mutant("w.terminated, w.truncated,", "w.truncated, w.truncated,"),
+    Mutant("discount=w.discount", "discount=w.reward"),
+    Mutant("w.obs, w.action, w.reward, w.next_obs", "w.next_obs, w.action, w.reward, w.obs"),
+    Mutant("discount=w.discount, **w.extra", "discount=w.discount"),
 ]
 
 _STATE = [
@@ -401,6 +495,8 @@ _STATE = [
         "not ((pending >= 0) & (pending < n)).all()", "not ((pending >= 0) & (pending < n)).any()"
     ),
     Mutant("[0, {n})", "[0, {n - 1})"),
+    Mutant("    if not isinstance(state, Mapping):\n", "    if False:\n"),
+    Mutant("sorted(map(str, state))", "sorted(state)"),
 ]
 
 _TRANSITIONS = [
@@ -471,8 +567,6 @@ _HOST = [
         "np.array(value, column.dtype)[None] for",
         equivalent="a copy more of what is only read",
     ),
-    Mutant("mask = None if mask is None else np.reshape(mask, 1)", "pass"),
-    Mutant("mask = None if mask is None else np.reshape(mask, 1)", "mask = None"),
     Mutant("        check_envs(rows, self._n_envs)\n", ""),
     Mutant(
         "stepped = None if mask is None else self._inputs.mask(mask, rows)[0]", "stepped = None"
@@ -481,7 +575,6 @@ _HOST = [
         "stepped = None if mask is None else self._inputs.mask(mask, rows)[0]",
         "stepped = None if mask is None else np.asarray(mask)",
     ),
-    Mutant("        for column in self._quantized:\n", "        for column in ():\n"),
     Mutant(
         "values_of_steps = step[column.name] if stepped is None else step[column.name][stepped]",
         "values_of_steps = step[column.name]",
@@ -818,4 +911,1337 @@ _HOST = [
         "        return total.astype(np.float32), factor",
         "    if True:\n        return total.astype(np.float32), factor",
     ),
+    Mutant(
+        "        for column in self._quantized:\n            values",
+        "        for column in ():\n            values",
+    ),
+    Mutant(
+        "        for column in self._quantized:\n            if",
+        "        for column in ():\n            if",
+    ),
+    Mutant("            if column.name in columns:\n", "            if True:\n"),
+    Mutant(
+        "                refuse_unquantizable(columns[column.name], column)\n",
+        "                pass\n",
+    ),
 ]
+
+_DEVICE = [
+    # Memory
+    Mutant('        self._card.refuse_capture("making an n-step buffer")\n', ""),
+    Mutant(
+        "self._n, self._n_envs, self._gamma = n, n_envs, gamma",
+        "self._n, self._n_envs, self._gamma = n_envs, n, gamma",
+    ),
+    Mutant(
+        "self._n, self._n_envs, self._gamma = n, n_envs, gamma",
+        "self._n, self._n_envs, self._gamma = n, n_envs, np.float32(gamma)",
+    ),
+    Mutant("DeviceInputs(self._card, (*columns, TRUNCATED))", "DeviceInputs(self._card, columns)"),
+    Mutant("rows = n * n_envs\n", "rows = n_envs\n"),
+    Mutant("rows = n * n_envs\n", "rows = (n - 1) * n_envs\n"),
+    Mutant("rows = n * n_envs\n", "rows = n * n_envs + 1\n"),
+    Mutant(
+        "cupy.zeros((rows, *column.shape), column.dtype) for column in self._kept",
+        "cupy.zeros((rows - 1, *column.shape), column.dtype) for column in self._kept",
+    ),
+    Mutant(
+        "cupy.zeros((rows, *column.shape), column.dtype) for column in self._kept",
+        "cupy.empty((rows, *column.shape), column.dtype) for column in self._kept",
+    ),
+    Mutant(
+        "self._starts = cupy.zeros(n_envs, np.int64)", "self._starts = cupy.empty(n_envs, np.int64)"
+    ),
+    Mutant(
+        "self._starts = cupy.zeros(n_envs, np.int64)", "self._starts = cupy.zeros(n_envs, np.int32)"
+    ),
+    Mutant("self._starts = cupy.zeros(n_envs, np.int64)", "self._starts = cupy.zeros(1, np.int64)"),
+    Mutant(
+        "self._counts = cupy.zeros(n_envs, np.int64)", "self._counts = cupy.empty(n_envs, np.int64)"
+    ),
+    Mutant(
+        "self._counts = cupy.zeros(n_envs, np.int64)", "self._counts = cupy.ones(n_envs, np.int64)"
+    ),
+    Mutant(
+        "self._counts = cupy.zeros(n_envs, np.int64)", "self._counts = cupy.zeros(n_envs, np.int32)"
+    ),
+    Mutant("column.dtype) for column in columns}", "column.stored) for column in columns}"),
+    Mutant('obs=out["obs"]', 'obs=self._pending["obs"]'),
+    Mutant('action=out["action"]', 'action=self._pending["action"]'),
+    Mutant('reward=out["reward"]', 'reward=self._pending["reward"]'),
+    Mutant('next_obs=out["next_obs"]', 'next_obs=out["obs"]'),
+    Mutant('terminated=out["terminated"],\n', "terminated=self._starts,\n"),
+    Mutant("truncated=cupy.zeros(rows, bool)", 'truncated=out["terminated"]'),
+    Mutant("truncated=cupy.zeros(rows, bool)", "truncated=cupy.zeros(n_envs, bool)"),
+    Mutant("truncated=cupy.zeros(rows, bool)", "truncated=cupy.zeros(rows, np.uint8)"),
+    Mutant("discount=cupy.zeros(rows, np.float32)", "discount=cupy.zeros(rows, np.float64)"),
+    Mutant("discount=cupy.zeros(rows, np.float32)", 'discount=out["reward"]'),
+    Mutant(
+        "out[column.name] for column in columns[len(TRANSITION) :]",
+        "out[column.name] for column in columns[len(TRANSITION) + 1 :]",
+    ),
+    Mutant("valid=cupy.zeros(rows, bool)", "valid=cupy.zeros(n_envs, bool)"),
+    Mutant("valid=cupy.zeros(rows, bool)", "valid=cupy.zeros(rows, np.uint8)"),
+    Mutant("valid=cupy.zeros(rows, bool)", 'valid=out["terminated"]'),
+    # What comes in
+    Mutant("        self._card.check_current()\n        given =", "        given ="),
+    Mutant("given = (*values, truncated)", "given = (*values, False)"),
+    Mutant("columns = (*self._columns, TRUNCATED)", "columns = (TRUNCATED, *self._columns)"),
+    Mutant(
+        "[array[None] for array in self._inputs.row(given)]",
+        "self._inputs.row(given)",
+        equivalent="an array is given to the kernel by its address",
+    ),
+    Mutant("        check_envs(rows, self._n_envs)\n", ""),
+    Mutant("mask, _ = self._inputs.mask(mask, rows)", "mask = None"),
+    Mutant("mask, _ = self._inputs.mask(mask, rows)", "mask = self._cupy.asarray(mask)"),
+    # The launch
+    Mutant("step, self._out_column(column.name))", "step, self._pending[column.name])"),
+    Mutant('if column.name == "next_obs")', 'if column.name == "obs")'),
+    Mutant("n=self._n, n_envs=self._n_envs,", "n=self._n_envs, n_envs=self._n,"),
+    Mutant("gamma=self._gamma", "gamma=1.0"),
+    Mutant(
+        "starts=self._starts,\n            counts=self._counts",
+        "starts=self._counts,\n            counts=self._starts",
+    ),
+    Mutant("kept_columns=len(kept)", "kept_columns=len(kept) - 1"),
+    Mutant("kept_columns=len(kept)", "kept_columns=3"),
+    Mutant("kept_columns=len(kept)", "kept_columns=len(kept) + 1"),
+    Mutant("_kept(next_obs, None, step, out.next_obs)", "_kept(next_obs, None, step, out.obs)"),
+    Mutant('rewards=self._pending["reward"]', 'rewards=step["reward"]'),
+    Mutant("reward=out.reward, discount=out.discount", "reward=out.discount, discount=out.reward"),
+    Mutant(
+        'terminated=step["terminated"], truncated=step["truncated"]',
+        'terminated=step["truncated"], truncated=step["terminated"]',
+    ),
+    Mutant('truncated=step["truncated"], mask=mask', 'truncated=step["truncated"], mask=None'),
+    Mutant(
+        "terminated_out=out.terminated, truncated_out=out.truncated",
+        "terminated_out=out.truncated, truncated_out=out.terminated",
+    ),
+    Mutant("valid=out.valid,", "valid=out.truncated,"),
+    Mutant("(min(self._n_envs, _MAX_BLOCKS),)", "(1,)"),
+    Mutant("(min(self._n_envs, _MAX_BLOCKS),)", "(self._n_envs,)"),
+    Mutant("(min(self._n_envs, _MAX_BLOCKS),)", "(_MAX_BLOCKS,)"),
+    Mutant("(min(self._n_envs, _MAX_BLOCKS),)", "(max(1, self._n_envs - 1),)"),
+    Mutant("_MAX_BLOCKS = 4096", "_MAX_BLOCKS = 2**16"),
+    Mutant('self._kernels.launch("append_steps"', 'self._kernels.launch("forget_steps"'),
+    # Forgetting
+    Mutant(
+        "        self._card.check_current()\n        if mask is not None:",
+        "        if mask is not None:",
+    ),
+    Mutant("mask, _ = self._inputs.mask(mask, self._n_envs)", "mask = None"),
+    Mutant("mask, _ = self._inputs.mask(mask, self._n_envs)", "mask = self._cupy.asarray(mask)"),
+    Mutant("grid = blocks_for(self._n_envs)", "grid = (0,)"),
+    Mutant(
+        "grid = blocks_for(self._n_envs)",
+        "grid = blocks_for(1)",
+        equivalent="the grid is strided; it saves time",
+    ),
+    Mutant(
+        "grid, self._counts, np.int64(self._n_envs), mask)",
+        "grid, self._starts, np.int64(self._n_envs), mask)",
+    ),
+    Mutant(
+        "grid, self._counts, np.int64(self._n_envs), mask)",
+        "grid, self._counts, np.int64(1), mask)",
+    ),
+    Mutant(
+        "grid, self._counts, np.int64(self._n_envs), mask)",
+        "grid, self._counts, np.int64(self._n_envs), None)",
+    ),
+    Mutant("return self._counts\n", "return self._counts.copy()\n"),
+    # State
+    Mutant(
+        '        self._card.check_current()\n        self._card.refuse_capture("reading',
+        '        self._card.refuse_capture("reading',
+    ),
+    Mutant('        self._card.refuse_capture("reading pending steps")\n', ""),
+    Mutant(
+        "pending_state(pending, self._starts.get(), self._counts.get(), self._n)",
+        "pending_state(pending, 0 * self._starts.get(), self._counts.get(), self._n)",
+    ),
+    Mutant(
+        "check_state(state, self._kept, self._n, self._n_envs)",
+        "check_state(state, self._kept, self._n_envs, self._n)",
+    ),
+    Mutant(
+        "check_state(state, self._kept, self._n, self._n_envs)",
+        "check_state(state, self._columns, self._n, self._n_envs)",
+    ),
+    Mutant(
+        '        self._card.check_current()\n        self._card.refuse_capture("restoring',
+        '        self._card.refuse_capture("restoring',
+    ),
+    Mutant('        self._card.refuse_capture("restoring pending steps")\n', ""),
+    Mutant("pending.set(np.ascontiguousarray(columns[name]).reshape(pending.shape))", "pass"),
+    Mutant(
+        "pending.set(np.ascontiguousarray(columns[name]).reshape(pending.shape))",
+        "pending.set(columns[name].reshape(pending.shape))",
+    ),
+    Mutant("        self._starts.set(np.zeros(self._n_envs, np.int64))\n", ""),
+    Mutant(
+        "self._starts.set(np.zeros(self._n_envs, np.int64))",
+        "self._starts.set(np.ones(self._n_envs, np.int64))",
+    ),
+    Mutant(
+        "self._starts.set(np.zeros(self._n_envs, np.int64))",
+        "self._starts = self._cupy.zeros(self._n_envs, np.int64)",
+    ),
+    Mutant("        self._counts.set(np.ascontiguousarray(count))\n", ""),
+    Mutant("self._counts.set(np.ascontiguousarray(count))", "self._counts.set(count)"),
+    Mutant(
+        "self._counts.set(np.ascontiguousarray(count))", "self._counts = self._cupy.asarray(count)"
+    ),
+    Mutant('        if name == "reward":\n            return None\n', ""),
+    Mutant('        if name == "reward":\n', '        if name == "action":\n'),
+    Mutant(
+        "self._out.extra[name] if name in self._out.extra else getattr(self._out, name)",
+        "getattr(self._out, name)",
+    ),
+    Mutant("nbytes = column.elements * column.dtype.itemsize", "nbytes = column.elements"),
+    Mutant("nbytes = column.elements * column.dtype.itemsize", "nbytes = column.dtype.itemsize"),
+    Mutant(
+        "nbytes = column.elements * column.dtype.itemsize",
+        "nbytes = column.elements * column.stored.itemsize",
+    ),
+    Mutant('column.dtype.kind == "b"', "False"),
+    Mutant('column.dtype.kind == "b"', "column.dtype.itemsize == 1"),
+    Mutant('column.dtype.kind == "b"', "True"),
+    Mutant(
+        "return pending, step[column.name], out, nbytes",
+        "return out, step[column.name], pending, nbytes",
+    ),
+]
+
+_ALIASES = [
+    Mutant(
+        "UniformSampleCpuStep = StoreUniformSampleCpuStep",
+        "UniformSampleCpuStep = StorePerSampleCpuStep",
+    ),
+    Mutant(
+        "\nPerSampleCpuStep = StorePerSampleCpuStep",
+        "\nPerSampleCpuStep = StoreUniformSampleCpuStep",
+    ),
+    Mutant(
+        "UniformSampleGpuStep = StoreUniformSampleGpuStep",
+        "UniformSampleGpuStep = StoreUniformSampleCpuStep",
+    ),
+    Mutant(
+        "\nPerSampleGpuStep = StorePerSampleGpuStep", "\nPerSampleGpuStep = StorePerSampleCpuStep"
+    ),
+    Mutant(
+        "_nstep(StoreUniformSampleCpuStep, obs, act,", "_nstep(StorePerSampleCpuStep, obs, act,"
+    ),
+    Mutant(
+        "_nstep(StorePerSampleCpuStep, obs, act,", "_nstep(StoreUniformSampleCpuStep, obs, act,"
+    ),
+    Mutant(
+        "_nstep(StoreUniformSampleGpuStep, obs, act,", "_nstep(StoreUniformSampleCpuStep, obs, act,"
+    ),
+    Mutant(
+        "_nstep(StorePerSampleGpuStep, obs, act,", "_nstep(StoreUniformSampleGpuStep, obs, act,"
+    ),
+    *(
+        Mutant(text, text.replace(old, new))
+        for kind in ("UniformSampleCpu", "PerSampleCpu", "UniformSampleGpu", "PerSampleGpu")
+        for text in [f"_nstep(Store{kind}Step, obs, act, batch, cap, n, gamma, n_envs, options)"]
+        for old, new in [
+            ("n_envs", "1"),
+            ("gamma", "0.99"),
+            ("options", "{}"),
+            ("obs, act", "act, obs"),
+            ("batch, cap", "cap, batch"),
+            ("cap, n,", "cap, 1,"),
+        ]
+    ),
+    Mutant('columns = {"discount": (), **', "columns = {**"),
+    Mutant('columns = {"discount": (), **', 'columns = {"discount": (1,), **'),
+    Mutant('**{**options, "extra_columns": columns}', '**{"extra_columns": columns, **options}'),
+    Mutant('**{**options, "extra_columns": columns}', "extra_columns=columns"),
+    Mutant("NStepSampleStep(block, n, gamma, n_envs=n_envs)", "NStepSampleStep(block, n, gamma)"),
+    Mutant(
+        "NStepSampleStep(block, n, gamma, n_envs=n_envs)",
+        "NStepSampleStep(block, 1, gamma, n_envs=n_envs)",
+    ),
+    Mutant(
+        "NStepSampleStep(block, n, gamma, n_envs=n_envs)",
+        "NStepSampleStep(block, n, 0.99, n_envs=n_envs)",
+    ),
+    Mutant('options.get("extra_columns") or {}', 'options.get("extra_columns", {})'),
+    Mutant('options.get("extra_columns") or {}', "{}"),
+    Mutant("    if isinstance(columns, Mapping):", "    if True:"),
+    Mutant("    if isinstance(columns, Mapping):", "    if columns:"),
+]
+
+_RECORD = [
+    Mutant("MAX_DIM = 2**27", "MAX_DIM = 2**27 - 1"),
+    Mutant("MAX_DIM = 2**27", "MAX_DIM = 2**28"),
+    Mutant("INTERVENED, SUCCEEDED = 1, 2", "INTERVENED, SUCCEEDED = 2, 1"),
+    Mutant("INTERVENED, SUCCEEDED = 1, 2", "INTERVENED, SUCCEEDED = 1, 4"),
+    Mutant(
+        '            ("obs", "<f4", (obs_dim,)),\n            ("action", "<f4", (act_dim,)),\n',
+        '            ("action", "<f4", (act_dim,)),\n            ("obs", "<f4", (obs_dim,)),\n',
+    ),
+    Mutant('("obs", "<f4", (obs_dim,))', '("obs", ">f4", (obs_dim,))'),
+    Mutant('("action", "<f4", (act_dim,))', '("action", "<f4", (obs_dim,))'),
+    Mutant(
+        '            ("reward", "<f4"),\n            ("next_obs", "<f4", (obs_dim,)),\n',
+        '            ("next_obs", "<f4", (obs_dim,)),\n            ("reward", "<f4"),\n',
+    ),
+    Mutant('("reward", "<f4")', '("reward", ">f4")'),
+    Mutant('("next_obs", "<f4", (obs_dim,))', '("next_obs", "<f4", (act_dim,))'),
+    Mutant('("done", "<f4")', '("done", "<u4")'),
+    Mutant('("flags", "<u4")', '("flags", ">u4")'),
+    Mutant('("start", "<u8"), ("length", "<u8")', '("length", "<u8"), ("start", "<u8")'),
+    Mutant('("start", "<u8"), ("length", "<u8")', '("start", "<u4"), ("length", "<u8")'),
+    Mutant('("success", "<u4")', '("success", ">u4")'),
+    Mutant('("success", "<u4")', '("success", "<u8")'),
+    # A set
+    Mutant('("obs_dim", obs_dim), ("act_dim", act_dim)', '("obs_dim", obs_dim),'),
+    Mutant('("obs_dim", obs_dim), ("act_dim", act_dim)', '("act_dim", act_dim),'),
+    Mutant("not (is_count(value) and value <= MAX_DIM)", "not is_count(value)"),
+    Mutant("not (is_count(value) and value <= MAX_DIM)", "not value <= MAX_DIM"),
+    Mutant(
+        "not (is_count(value) and value <= MAX_DIM)", "not (is_count(value) and value < MAX_DIM)"
+    ),
+    Mutant(
+        "not (is_count(value) and value <= MAX_DIM)",
+        "not (is_count(value) and 1 < value <= MAX_DIM)",
+    ),
+    Mutant("= int(obs_dim), int(act_dim)", "= int(act_dim), int(obs_dim)"),
+    Mutant("= int(obs_dim), int(act_dim)", "= obs_dim, act_dim"),
+    Mutant("row_dtype(self._obs_dim, self._act_dim)", "row_dtype(self._act_dim, self._obs_dim)"),
+    Mutant(
+        'unstored_column("obs", "float32", (self._obs_dim,))',
+        'unstored_column("obs", "float32", (self._act_dim,))',
+    ),
+    Mutant(
+        'unstored_column("obs", "float32", (self._obs_dim,))',
+        'unstored_column("obs", "float64", (self._obs_dim,))',
+    ),
+    Mutant(
+        'unstored_column("action", "float32", (self._act_dim,))',
+        'unstored_column("action", "float32", (self._obs_dim,))',
+    ),
+    Mutant(
+        'unstored_column("action", "float32", (self._act_dim,))',
+        'unstored_column("action", "float64", (self._act_dim,))',
+    ),
+    Mutant('unstored_column("reward", "float32")', 'unstored_column("reward", "float64")'),
+    Mutant('attrs.evolve(obs, name="next_obs")', "obs"),
+    Mutant('unstored_column("terminated", "bool")', 'unstored_column("terminated", "float32")'),
+    Mutant('unstored_column("intervened", "bool")', 'unstored_column("intervened", "float32")'),
+    Mutant("demos = cls(obs_dim, act_dim)", "demos = cls(act_dim, obs_dim)"),
+    Mutant("rows[start : start + length]", "rows[start : start + length - 1]"),
+    Mutant("rows[start : start + length]", "rows[start:length]"),
+    Mutant("rows[start : start + length]", "rows[start:]"),
+    Mutant(
+        "demos._successes.append(bool(success))",
+        "demos._successes.append(success)",
+        equivalent="it is 0 or 1, which NumPy takes for a bool",
+    ),
+    Mutant("demos._successes.append(bool(success))", "demos._successes.append(False)"),
+    Mutant("        return self._obs_dim\n", "        return self._act_dim\n"),
+    Mutant("        return self._act_dim\n", "        return self._obs_dim\n"),
+    Mutant("[np.zeros(0, self._dtype), *self._finished]", "self._finished"),
+    Mutant(
+        "[np.zeros(0, self._dtype), *self._finished]",
+        "[np.zeros(0, self._dtype), *reversed(self._finished)]",
+    ),
+    Mutant(
+        "        return np.concatenate(parts)\n",
+        "        return parts[1] if len(parts) == 2 else np.concatenate(parts)\n",
+    ),
+    Mutant(
+        "[len(rows) for rows in self._finished], np.uint64",
+        "[len(rows) for rows in self._finished]",
+        equivalent="float64, which NumPy makes of the two, has all numbers of rows",
+    ),
+    Mutant('table["length"] = lengths', 'table["length"] = len(lengths)'),
+    Mutant("np.cumsum(lengths, dtype=np.uint64) - lengths", "np.cumsum(lengths, dtype=np.uint64)"),
+    Mutant("np.cumsum(lengths, dtype=np.uint64) - lengths", "0"),
+    Mutant('        table["success"] = self._successes\n', ""),
+    Mutant("return sum(map(len, self._finished))", "return len(self._finished)"),
+    Mutant(
+        "return sum(map(len, self._finished))",
+        "return sum(map(len, self._finished)) + len(self._open or [])",
+    ),
+    # Recording
+    Mutant("        if self._open is not None:\n", "        if False:\n"),
+    Mutant("        if self._open is not None:\n", "        if self._open:\n"),
+    Mutant("        self._open = []\n", "        self._open = None\n"),
+    Mutant(
+        '        if self._open is None:\n            raise OrderError("add:',
+        '        if False:\n            raise OrderError("add:',
+    ),
+    Mutant(
+        '        if self._open is None:\n            raise OrderError("add:',
+        '        if not self._open:\n            raise OrderError("add:',
+    ),
+    Mutant('if self._open and self._open[-1]["done"][0]:', "if False:"),
+    Mutant(
+        'if self._open and self._open[-1]["done"][0]:',
+        'if self._open and self._open[0]["done"][0]:',
+    ),
+    Mutant('if self._open and self._open[-1]["done"][0]:', 'if self._open[-1]["done"][0]:'),
+    Mutant(
+        "values = (obs, action, reward, next_obs, terminated, intervened)",
+        "values = (next_obs, action, reward, obs, terminated, intervened)",
+    ),
+    Mutant(
+        "values = (obs, action, reward, next_obs, terminated, intervened)",
+        "values = (obs, action, reward, next_obs, intervened, terminated)",
+    ),
+    Mutant("            if not np.isfinite(array).all():\n", "            if False:\n"),
+    Mutant("not np.isfinite(array).all()", "np.isnan(array).any()"),
+    Mutant("not np.isfinite(array).all()", "np.isinf(array).any()"),
+    Mutant("not np.isfinite(array).all()", "not np.isfinite(array).any()"),
+    Mutant(
+        "for array, column in zip(arrays, self._columns, strict=True):",
+        "for array, column in zip(arrays[:3], self._columns[:3], strict=True):",
+    ),
+    Mutant(
+        "for array, column in zip(arrays, self._columns, strict=True):",
+        "for array, column in zip(arrays[1:], self._columns[1:], strict=True):",
+    ),
+    Mutant(
+        '("obs", "action", "reward", "next_obs", "done"), arrays',
+        '("obs", "action", "reward", "next_obs"), arrays',
+    ),
+    Mutant(
+        '("obs", "action", "reward", "next_obs", "done"), arrays',
+        '("next_obs", "action", "reward", "obs", "done"), arrays',
+    ),
+    Mutant("INTERVENED * bool(arrays[-1])", "SUCCEEDED * bool(arrays[-1])"),
+    Mutant("INTERVENED * bool(arrays[-1])", "INTERVENED"),
+    Mutant("INTERVENED * bool(arrays[-1])", "INTERVENED * bool(arrays[-2])"),
+    Mutant('        row["flags"] = INTERVENED * bool(arrays[-1])\n', ""),
+    Mutant("        self._open.append(row)\n", "        pass\n"),
+    Mutant("        self._open.append(row)\n", "        self._open.insert(0, row)\n"),
+    Mutant(
+        "terminated: Any,\n        intervened: Any = False,",
+        "terminated: Any,\n        intervened: Any = True,",
+    ),
+    # Ends
+    Mutant("succeeded = bool(host_array(success, _SUCCESS, None))", "succeeded = bool(success)"),
+    Mutant(
+        "succeeded = bool(host_array(success, _SUCCESS, None))",
+        "episode, self._open = self._open, None\n"
+        "        succeeded = bool(host_array(success, _SUCCESS, None))\n"
+        "        self._open = episode",
+    ),
+    Mutant("        if not self._open:\n", "        if self._open is None:\n"),
+    Mutant("        if not self._open:\n", "        if False:\n"),
+    Mutant("        if succeeded:\n", "        if not succeeded:\n"),
+    Mutant("        if succeeded:\n", "        if True:\n"),
+    Mutant("        if succeeded:\n", "        if False:\n"),
+    Mutant('rows["flags"] |= SUCCEEDED', 'rows["flags"] = SUCCEEDED'),
+    Mutant('rows["flags"] |= SUCCEEDED', 'rows["flags"] |= INTERVENED'),
+    Mutant('rows["flags"] |= SUCCEEDED', 'rows["flags"][-1] |= SUCCEEDED'),
+    Mutant("        self._finished.append(rows)\n", "        self._finished.insert(0, rows)\n"),
+    Mutant(
+        "        self._successes.append(succeeded)\n        self._open = None\n",
+        "        self._successes.append(succeeded)\n",
+    ),
+    Mutant("        self._successes.append(succeeded)\n", "        self._successes.append(True)\n"),
+    Mutant(
+        "        self._successes.append(succeeded)\n",
+        "        self._successes.insert(0, succeeded)\n",
+    ),
+    Mutant(
+        '        if self._open is None:\n            raise OrderError("discard',
+        '        if False:\n            raise OrderError("discard',
+    ),
+    Mutant(
+        '        if self._open is None:\n            raise OrderError("discard',
+        '        if not self._open:\n            raise OrderError("discard',
+    ),
+    Mutant(
+        'discard_episode: no episode is open")\n        self._open = None\n',
+        'discard_episode: no episode is open")\n',
+    ),
+    Mutant(
+        'discard_episode: no episode is open")\n        self._open = None\n',
+        'discard_episode: no episode is open")\n        self._open = []\n',
+    ),
+    # Counts
+    Mutant(
+        "episodes=len(self._finished)", "episodes=len(self._finished) + (self._open is not None)"
+    ),
+    Mutant("episodes=len(self._finished)", "episodes=len(rows)"),
+    Mutant("successes=sum(self._successes)", "successes=len(self._successes)"),
+    Mutant(
+        "            rows=len(rows),\n", "            rows=len(rows) + len(self._open or []),\n"
+    ),
+    Mutant(
+        'np.count_nonzero(rows["flags"] & INTERVENED)',
+        'np.count_nonzero(rows["flags"] & SUCCEEDED)',
+    ),
+    Mutant('np.count_nonzero(rows["flags"] & INTERVENED)', 'np.count_nonzero(rows["flags"])'),
+    Mutant(
+        'int(np.count_nonzero(rows["flags"] & INTERVENED))',
+        'np.count_nonzero(rows["flags"] & INTERVENED)',
+        equivalent="it is an int already",
+    ),
+    Mutant('rows["reward"].mean(dtype=np.float64)', 'rows["reward"].mean()'),
+    Mutant('rows["reward"].mean(dtype=np.float64)', 'rows["reward"].sum(dtype=np.float64)'),
+    Mutant(' if len(rows) else float("nan")', ""),
+    Mutant('if len(rows) else float("nan")', "if len(rows) else 0.0"),
+]
+
+_FILE = [
+    Mutant('MAGIC = b"MRLDEMO1"', 'MAGIC = b"MRLDEMO2"'),
+    Mutant("VERSION = 1\n", "VERSION = 2\n"),
+    Mutant('"<8sIIIQI"', '">8sIIIQI"'),
+    Mutant('"<8sIIIQI"', '"<8sIIIQQ"'),
+    Mutant('"<8sIIIQI"', '"<8sIIIII"'),
+    Mutant('"<8sIIIQI"', '"@8sIIIQI"'),
+    # Writing
+    Mutant(
+        "rows, episodes = demos.rows, demos.episodes",
+        "rows, episodes = demos.rows[:-1], demos.episodes",
+    ),
+    Mutant("demos.obs_dim, demos.act_dim, len(rows)", "demos.act_dim, demos.obs_dim, len(rows)"),
+    Mutant("len(rows), len(episodes))\n    with", "len(episodes), len(rows))\n    with"),
+    Mutant("with replaced_file(path) as file:", 'with open(path, "wb") as file:'),
+    Mutant(
+        "header + rows.tobytes() + episodes.tobytes()",
+        "header + episodes.tobytes() + rows.tobytes()",
+    ),
+    Mutant("header + rows.tobytes() + episodes.tobytes()", "header + rows.tobytes()"),
+    # Reading
+    Mutant("dtype = row_dtype(obs_dim, act_dim)", "dtype = row_dtype(act_dim, obs_dim)"),
+    Mutant("len(rows) != count or len(episodes) != episode_count", "False"),
+    Mutant("len(rows) != count or len(episodes) != episode_count", "len(rows) != count"),
+    Mutant(
+        "len(rows) != count or len(episodes) != episode_count", "len(episodes) != episode_count"
+    ),
+    Mutant(
+        "len(rows) != count or len(episodes) != episode_count",
+        "len(rows) != count and len(episodes) != episode_count",
+    ),
+    Mutant("    _check_rows(path, rows)\n", ""),
+    Mutant(
+        "DemoSet._of_arrays(obs_dim, act_dim, rows, episodes)",
+        "DemoSet._of_arrays(act_dim, obs_dim, rows, episodes)",
+    ),
+    # Header
+    Mutant("file.read(HEADER.size)", "file.read(HEADER.size + 1)"),
+    Mutant("    if not head.startswith(MAGIC):\n", "    if False:\n"),
+    Mutant("    if not head.startswith(MAGIC):\n", "    if not head.startswith(MAGIC[:3]):\n"),
+    Mutant("    if len(head) < HEADER.size:\n", "    if False:\n"),
+    Mutant("    if len(head) < HEADER.size:\n", "    if len(head) < HEADER.size - 1:\n"),
+    Mutant("    if len(head) < HEADER.size:\n", "    if len(head) <= HEADER.size:\n"),
+    Mutant(
+        "_, version, obs_dim, act_dim, rows, episodes = ",
+        "_, version, act_dim, obs_dim, rows, episodes = ",
+    ),
+    Mutant("    if version != VERSION:\n", "    if False:\n"),
+    Mutant("    if version != VERSION:\n", "    if version > VERSION:\n"),
+    Mutant("    if version != VERSION:\n", "    if version < VERSION:\n"),
+    Mutant("not (1 <= obs_dim <= MAX_DIM and 1 <= act_dim <= MAX_DIM)", "False"),
+    Mutant(
+        "not (1 <= obs_dim <= MAX_DIM and 1 <= act_dim <= MAX_DIM)", "not 1 <= obs_dim <= MAX_DIM"
+    ),
+    Mutant(
+        "not (1 <= obs_dim <= MAX_DIM and 1 <= act_dim <= MAX_DIM)", "not 1 <= act_dim <= MAX_DIM"
+    ),
+    Mutant(
+        "not (1 <= obs_dim <= MAX_DIM and 1 <= act_dim <= MAX_DIM)",
+        "not (1 < obs_dim <= MAX_DIM and 1 <= act_dim <= MAX_DIM)",
+    ),
+    Mutant(
+        "not (1 <= obs_dim <= MAX_DIM and 1 <= act_dim <= MAX_DIM)",
+        "not (1 <= obs_dim <= MAX_DIM and 1 < act_dim <= MAX_DIM)",
+    ),
+    Mutant(
+        "not (1 <= obs_dim <= MAX_DIM and 1 <= act_dim <= MAX_DIM)",
+        "not (0 <= obs_dim <= MAX_DIM and 1 <= act_dim <= MAX_DIM)",
+    ),
+    Mutant(
+        "not (1 <= obs_dim <= MAX_DIM and 1 <= act_dim <= MAX_DIM)",
+        "not (1 <= obs_dim <= MAX_DIM and 0 <= act_dim <= MAX_DIM)",
+    ),
+    Mutant(
+        "not (1 <= obs_dim <= MAX_DIM and 1 <= act_dim <= MAX_DIM)",
+        "not (1 <= obs_dim and 1 <= act_dim <= MAX_DIM)",
+    ),
+    Mutant(
+        "not (1 <= obs_dim <= MAX_DIM and 1 <= act_dim <= MAX_DIM)",
+        "not (1 <= obs_dim <= MAX_DIM and 1 <= act_dim)",
+    ),
+    Mutant("row = 4 * (2 * obs_dim + act_dim + 3)", "row = 4 * (2 * obs_dim + act_dim + 2)"),
+    Mutant("row = 4 * (2 * obs_dim + act_dim + 3)", "row = 4 * (obs_dim + act_dim + 3)"),
+    Mutant("row = 4 * (2 * obs_dim + act_dim + 3)", "row = 4 * (obs_dim + 2 * act_dim + 3)"),
+    Mutant(
+        "HEADER.size + rows * row + episodes * EPISODE.itemsize",
+        "rows * row + episodes * EPISODE.itemsize",
+    ),
+    Mutant(
+        "HEADER.size + rows * row + episodes * EPISODE.itemsize",
+        "HEADER.size + rows * row + episodes * 24",
+    ),
+    Mutant(
+        "os.fstat(file.fileno()).st_size",
+        "os.stat(path).st_size",
+        equivalent="the same file, unless another takes its place in between",
+    ),
+    Mutant("    if length != expected:\n", "    if False:\n"),
+    Mutant("    if length != expected:\n", "    if length < expected:\n"),
+    Mutant("    if length != expected:\n", "    if length > expected:\n"),
+    # Rows
+    Mutant(
+        'for name in ("obs", "action", "reward", "next_obs"):',
+        'for name in ("action", "reward", "next_obs"):',
+    ),
+    Mutant(
+        'for name in ("obs", "action", "reward", "next_obs"):',
+        'for name in ("obs", "reward", "next_obs"):',
+    ),
+    Mutant(
+        'for name in ("obs", "action", "reward", "next_obs"):',
+        'for name in ("obs", "action", "next_obs"):',
+    ),
+    Mutant(
+        'for name in ("obs", "action", "reward", "next_obs"):',
+        'for name in ("obs", "action", "reward"):',
+    ),
+    Mutant("finite = np.isfinite(rows[name])", "finite = ~np.isnan(rows[name])"),
+    Mutant("finite = np.isfinite(rows[name])", "finite = ~np.isinf(rows[name])"),
+    Mutant("~finite.all(axis=axes)", "~finite.any(axis=axes)"),
+    Mutant("axes = tuple(range(1, finite.ndim))", "axes = ()"),
+    Mutant(
+        '    _refuse_first(path, "done", ~np.isin(rows["done"], (0.0, 1.0)), "is neither '
+        '0 nor 1")\n',
+        "",
+    ),
+    Mutant("(0.0, 1.0)", "(0.0, 1.0, 2.0)"),
+    Mutant("(0.0, 1.0)", "(0.0,)"),
+    Mutant("(0.0, 1.0)", "(1.0,)"),
+    Mutant("~np.uint32(INTERVENED | SUCCEEDED)", "~np.uint32(INTERVENED)"),
+    Mutant("~np.uint32(INTERVENED | SUCCEEDED)", "~np.uint32(SUCCEEDED)"),
+    Mutant("~np.uint32(INTERVENED | SUCCEEDED)", "~np.uint32(INTERVENED | SUCCEEDED | 4)"),
+    Mutant(
+        """    _refuse_first(path, "flags", unknown != 0, "has bits without a meaning")\n""", ""
+    ),
+    Mutant('"flags", unknown != 0,', '"flags", unknown > 4,'),
+    Mutant("    if bad.any():\n", "    if bad.all():\n"),
+    Mutant("    if bad.any():\n", "    if False:\n"),
+    Mutant("int(bad.argmax())", "0"),
+    Mutant("int(bad.argmax())", "int(bad.sum())"),
+    # Episodes
+    Mutant(
+        "start != end or not 1 <= length <= rows - start or success > 1",
+        "not 1 <= length <= rows - start or success > 1",
+    ),
+    Mutant(
+        "start != end or not 1 <= length <= rows - start or success > 1",
+        "start < end or not 1 <= length <= rows - start or success > 1",
+    ),
+    Mutant(
+        "start != end or not 1 <= length <= rows - start or success > 1",
+        "start > end or not 1 <= length <= rows - start or success > 1",
+    ),
+    Mutant(
+        "start != end or not 1 <= length <= rows - start or success > 1",
+        "start != end or success > 1",
+    ),
+    Mutant(
+        "start != end or not 1 <= length <= rows - start or success > 1",
+        "start != end or not length <= rows - start or success > 1",
+    ),
+    Mutant(
+        "start != end or not 1 <= length <= rows - start or success > 1",
+        "start != end or not 1 < length <= rows - start or success > 1",
+    ),
+    Mutant(
+        "start != end or not 1 <= length <= rows - start or success > 1",
+        "start != end or not 1 <= length or success > 1",
+    ),
+    Mutant(
+        "start != end or not 1 <= length <= rows - start or success > 1",
+        "start != end or not 1 <= length < rows - start or success > 1",
+    ),
+    Mutant(
+        "start != end or not 1 <= length <= rows - start or success > 1",
+        "start != end or not 1 <= length <= rows or success > 1",
+    ),
+    Mutant(
+        "start != end or not 1 <= length <= rows - start or success > 1",
+        "start != end or not 1 <= length <= rows - start",
+    ),
+    Mutant(
+        "start != end or not 1 <= length <= rows - start or success > 1",
+        "start != end or not 1 <= length <= rows - start or success > 2",
+    ),
+    Mutant(
+        "start != end or not 1 <= length <= rows - start or success > 1",
+        "start != end or not 1 <= length <= rows - start or success != 1",
+    ),
+    Mutant("        end = start + length\n", "        end = start + length - 1\n"),
+    Mutant("        end = start + length\n", "        end = length\n"),
+    Mutant("    if end != rows:\n", "    if False:\n"),
+    Mutant("    if end != rows:\n", "    if end == rows:\n"),
+    Mutant("    if end != rows:\n", "    if end < rows - 1:\n"),
+    Mutant("    if not isinstance(demos, DemoSet):\n", "    if False:\n"),
+    Mutant("    _check_episodes(path, episodes, rows)\n", ""),
+    Mutant("end, rows = 0, len(filed)", "end, rows = 1, len(filed)"),
+    Mutant('((filed["flags"][start:end] & SUCCEEDED != 0) != success).any()', "False"),
+    Mutant(
+        '((filed["flags"][start:end] & SUCCEEDED != 0) != success).any()',
+        '((filed["flags"][start:end] & SUCCEEDED != 0) != success).all()',
+    ),
+    Mutant(
+        '((filed["flags"][start:end] & SUCCEEDED != 0) != success).any()',
+        '((filed["flags"][start:end] & INTERVENED != 0) != success).any()',
+    ),
+    Mutant(
+        '((filed["flags"][start:end] & SUCCEEDED != 0) != success).any()',
+        '((filed["flags"][start : end - 1] & SUCCEEDED != 0) != success).any()',
+    ),
+    Mutant(
+        '((filed["flags"][start:end] & SUCCEEDED != 0) != success).any()',
+        '((filed["flags"][start + 1 : end] & SUCCEEDED != 0) != success).any()',
+    ),
+    Mutant(
+        '((filed["flags"][start:end] & SUCCEEDED != 0) != success).any()',
+        '((filed["flags"][start:end] & SUCCEEDED != 0) > success).any()',
+    ),
+    Mutant(
+        '((filed["flags"][start:end] & SUCCEEDED != 0) != success).any()',
+        '((filed["flags"][start:end] & SUCCEEDED != 0) < success).any()',
+    ),
+    Mutant("memory is not None and length > memory", "False"),
+    Mutant("memory is not None and length > memory", "memory is not None and length >= memory"),
+    Mutant("memory is not None and length > memory", "length > memory"),
+]
+
+_FILTER = [
+    Mutant("successful_only: bool = False", "successful_only: bool = True"),
+    Mutant("intervened_only: bool = False", "intervened_only: bool = True"),
+    Mutant(
+        "SUCCEEDED * self.successful_only | INTERVENED * self.intervened_only",
+        "SUCCEEDED * self.successful_only",
+    ),
+    Mutant(
+        "SUCCEEDED * self.successful_only | INTERVENED * self.intervened_only",
+        "INTERVENED * self.intervened_only",
+    ),
+    Mutant(
+        "SUCCEEDED * self.successful_only | INTERVENED * self.intervened_only",
+        "INTERVENED * self.successful_only | SUCCEEDED * self.intervened_only",
+    ),
+    Mutant(
+        "SUCCEEDED * self.successful_only | INTERVENED * self.intervened_only",
+        "SUCCEEDED * self.successful_only & INTERVENED * self.intervened_only",
+    ),
+    Mutant("flags & wanted == wanted", "flags & wanted != 0"),
+    Mutant("flags & wanted == wanted", "flags & wanted != wanted"),
+    Mutant("flags & wanted == wanted", "flags == wanted"),
+    Mutant("flags & wanted == wanted", "flags | wanted == wanted"),
+    Mutant("flags & wanted == wanted", "flags >= wanted"),
+    Mutant("@attrs.frozen\n", "@attrs.define\n"),
+]
+
+_LOAD = [
+    # What is given
+    Mutant("_kept_rows(path, demos, filter)", "_kept_rows(path, demos, None)"),
+    Mutant("    if not sum(len(part) for part, _ in kept):\n", "    if False:\n"),
+    Mutant(
+        "    if not sum(len(part) for part, _ in kept):\n",
+        "    if not all(len(part) for part, _ in kept):\n",
+    ),
+    Mutant("    if not sum(len(part) for part, _ in kept):\n", "    if not len(kept[0][0]):\n"),
+    Mutant("_Target(block_or_buffer, batch_size)", "_Target(block_or_buffer, None)"),
+    Mutant("    target.check(sets, sum(len(part) for part, _ in kept))\n", ""),
+    Mutant(
+        "target.check(sets, sum(len(part) for part, _ in kept))",
+        "target.check(sets, sum(map(len, sets)))",
+    ),
+    Mutant(
+        "target.check(sets, sum(len(part) for part, _ in kept))",
+        "target.check(sets[:1], sum(len(part) for part, _ in kept))",
+    ),
+    Mutant(
+        "target.check(sets, sum(len(part) for part, _ in kept))",
+        "target.check(sets, len(kept[0][0]))",
+    ),
+    Mutant("    target.add(rows, np.concatenate([part for _, part in kept]))\n", ""),
+    Mutant("np.concatenate([part for _, part in kept])", "np.zeros(len(rows), bool)"),
+    Mutant("np.concatenate([part for _, part in kept])", "np.ones(len(rows), bool)"),
+    # The report
+    Mutant("        rows=len(rows),\n", "        rows=sum(map(len, sets)),\n"),
+    Mutant("file_rows=sum(map(len, sets))", "file_rows=len(rows)"),
+    Mutant("file_rows=sum(map(len, sets))", "file_rows=len(sets[0])"),
+    Mutant('rows["reward"].mean(dtype=np.float64)', 'rows["reward"].mean()'),
+    Mutant('rows["reward"].mean(dtype=np.float64)', 'rows["reward"].sum(dtype=np.float64)'),
+    Mutant(
+        'rows["reward"].mean(dtype=np.float64)', 'sets[0].rows["reward"].mean(dtype=np.float64)'
+    ),
+    # The filter
+    Mutant(
+        "np.ones(len(rows), bool) if keep is None else np.asarray(keep(demos))",
+        "np.asarray(keep(demos))",
+    ),
+    Mutant(
+        "np.ones(len(rows), bool) if keep is None else np.asarray(keep(demos))",
+        "np.ones(len(rows), bool) if keep is None else keep(demos)",
+    ),
+    Mutant("kept.shape != (len(rows),) or kept.dtype != np.dtype(bool)", "False"),
+    Mutant(
+        "kept.shape != (len(rows),) or kept.dtype != np.dtype(bool)", "kept.shape != (len(rows),)"
+    ),
+    Mutant(
+        "kept.shape != (len(rows),) or kept.dtype != np.dtype(bool)", "kept.dtype != np.dtype(bool)"
+    ),
+    Mutant(
+        "kept.shape != (len(rows),) or kept.dtype != np.dtype(bool)",
+        "kept.size != len(rows) or kept.dtype != np.dtype(bool)",
+    ),
+    # Where windows end
+    Mutant("goes_on = np.zeros(len(rows), bool)", "goes_on = np.ones(len(rows), bool)"),
+    Mutant("goes_on[:-1] = kept[1:]", "goes_on[:-1] = True"),
+    Mutant("goes_on[:-1] = kept[1:]", "goes_on[:-1] = kept[:-1]"),
+    Mutant("goes_on[:-1] = kept[1:]", "goes_on[:-1] = False"),
+    Mutant("goes_on[:-1] = kept[1:]", "goes_on[1:] = kept[:-1]"),
+    Mutant(
+        '    goes_on[(episodes["start"] + episodes["length"] - 1).astype(np.int64)] = False\n', ""
+    ),
+    Mutant('(episodes["start"] + episodes["length"] - 1)', '(episodes["length"] - 1)'),
+    Mutant('(episodes["start"] + episodes["length"] - 1)', '(episodes["start"])'),
+    Mutant(
+        '(episodes["start"] + episodes["length"] - 1)',
+        '(episodes["start"] + episodes["length"] - 2)',
+    ),
+    Mutant(
+        ".astype(np.int64)] = False",
+        "] = False",
+        equivalent="NumPy takes unsigned integers for indices too",
+    ),
+    Mutant("return rows[kept], ~goes_on[kept]", "return rows[kept], ~goes_on[: kept.sum()]"),
+    Mutant("return rows[kept], ~goes_on[kept]", "return rows[kept], goes_on[kept]"),
+    Mutant("return rows[kept], ~goes_on[kept]", "return rows, ~goes_on"),
+    # The target
+    Mutant(
+        "self._nstep = given if isinstance(given, NStepSampleStep) else None", "self._nstep = None"
+    ),
+    Mutant("block = given.block if isinstance(given, NStepSampleStep) else given", "block = given"),
+    Mutant("            if batch_size is not None:\n", "            if False:\n"),
+    Mutant("            if batch_size is not None:\n", "            if batch_size is None:\n"),
+    Mutant(
+        "self._block: ReplaySampleStep | None = block",
+        "self._block: ReplaySampleStep | None = None",
+    ),
+    Mutant("self._batch_size: int | None = block.batch_size", "self._batch_size: int | None = 1"),
+    Mutant("isinstance(block, StoreReplay | StoreReplayGpu)", "isinstance(block, StoreReplay)"),
+    Mutant("isinstance(block, StoreReplay | StoreReplayGpu)", "isinstance(block, StoreReplayGpu)"),
+    Mutant("isinstance(block, StoreReplay | StoreReplayGpu)", "True"),
+    Mutant("= None, block, batch_size", "= None, block, None"),
+    # Its checks
+    Mutant("((obs, demos.obs_dim), (action, demos.act_dim))", "((obs, demos.obs_dim),)"),
+    Mutant("((obs, demos.obs_dim), (action, demos.act_dim))", "((action, demos.act_dim),)"),
+    Mutant(
+        "((obs, demos.obs_dim), (action, demos.act_dim))",
+        "((obs, demos.act_dim), (action, demos.obs_dim))",
+    ),
+    Mutant("math.prod(column.shape) != width", "column.shape != (width,)"),
+    Mutant("math.prod(column.shape) != width", "math.prod(column.shape) < width"),
+    Mutant("math.prod(column.shape) != width", "math.prod(column.shape) > width"),
+    Mutant("math.prod(column.shape) != width", "False"),
+    Mutant('{"discount", "truncated"} if self._nstep else {"truncated"}', '{"truncated"}'),
+    Mutant(
+        '{"discount", "truncated"} if self._nstep else {"truncated"}', '{"discount", "truncated"}'
+    ),
+    Mutant(
+        '{"discount", "truncated"} if self._nstep else {"truncated"}',
+        '{"discount"} if self._nstep else {"truncated"}',
+    ),
+    Mutant(
+        '{"discount", "truncated"} if self._nstep else {"truncated"}',
+        '{"discount", "truncated"} if self._nstep else set()',
+    ),
+    Mutant("        if set(names) - made:\n", "        if False:\n"),
+    Mutant("        if set(names) - made:\n", "        if made - set(names):\n"),
+    Mutant("        if len(self._buffer):\n", "        if False:\n"),
+    Mutant("        if len(self._buffer):\n", "        if len(self._buffer) > 1:\n"),
+    Mutant(
+        '            self._block._require_setup("load_demos_into_replay")\n', "            pass\n"
+    ),
+    Mutant('_require_setup("load_demos_into_replay")', '_require_setup("add")'),
+    Mutant(
+        "isinstance(self._buffer, StoreReplayGpu) and self._batch_size is None",
+        "self._batch_size is None",
+    ),
+    Mutant("isinstance(self._buffer, StoreReplayGpu) and self._batch_size is None", "False"),
+    Mutant("        self._buffer._check_pin(rows, self._batch_size, rows)\n", ""),
+    Mutant("_check_pin(rows, self._batch_size, rows)", "_check_pin(rows, self._batch_size, 0)"),
+    Mutant("_check_pin(rows, self._batch_size, rows)", "_check_pin(1, self._batch_size, rows)"),
+    Mutant("_check_pin(rows, self._batch_size, rows)", "_check_pin(rows, None, rows)"),
+    # Adding
+    Mutant('terminated = rows["done"] != 0.0', 'terminated = rows["done"] == 0.0'),
+    Mutant('terminated = rows["done"] != 0.0', 'terminated = rows["done"] > 1.0'),
+    Mutant('terminated = rows["done"] != 0.0', 'terminated = rows["done"]'),
+    Mutant("truncated = last & ~terminated", "truncated = last"),
+    Mutant("truncated = last & ~terminated", "truncated = ~terminated"),
+    Mutant("truncated = last & ~terminated", "truncated = np.zeros(len(rows), bool)"),
+    Mutant("        if self._nstep is not None:\n", "        if False:\n"),
+    Mutant(
+        "_windows(steps.n, steps.gamma, [*values, terminated], last)",
+        "_windows(1, steps.gamma, [*values, terminated], last)",
+    ),
+    Mutant(
+        "_windows(steps.n, steps.gamma, [*values, terminated], last)",
+        "_windows(steps.n, 0.99, [*values, terminated], last)",
+    ),
+    Mutant(
+        "_windows(steps.n, steps.gamma, [*values, terminated], last)",
+        "_windows(steps.n, steps.gamma, [*values, truncated], last)",
+    ),
+    Mutant(
+        "_windows(steps.n, steps.gamma, [*values, terminated], last)",
+        "_windows(steps.n, steps.gamma, [*values, terminated], ~terminated)",
+    ),
+    Mutant(
+        "values = [windows.obs, windows.action, windows.reward, windows.next_obs]",
+        "values = [windows.next_obs, windows.action, windows.reward, windows.obs]",
+    ),
+    Mutant("values = [windows.obs, windows.action, windows.reward, windows.next_obs]", "pass"),
+    Mutant(
+        "terminated, truncated = windows.terminated, windows.truncated",
+        "terminated = windows.terminated",
+    ),
+    Mutant(
+        "terminated, truncated = windows.terminated, windows.truncated",
+        "truncated = windows.truncated",
+    ),
+    Mutant(
+        "terminated, truncated = windows.terminated, windows.truncated",
+        "terminated, truncated = windows.truncated, windows.terminated",
+    ),
+    Mutant('extra["discount"] = windows.discount', 'extra["discount"] = windows.reward'),
+    Mutant('if any(column.name == "truncated" for column in columns):', "if False:"),
+    Mutant('if any(column.name == "truncated" for column in columns):', "if True:"),
+    Mutant(
+        "obs, action, reward, next_obs = values\n        self",
+        "next_obs, action, reward, obs = values\n        self",
+    ),
+    Mutant("self._buffer.pin_demo_prefix(len(rows), batch_size=self._batch_size)", "pass"),
+    Mutant(
+        "self._buffer.pin_demo_prefix(len(rows), batch_size=self._batch_size)",
+        "self._buffer.pin_demo_prefix(len(rows) - 1, batch_size=self._batch_size)",
+    ),
+    Mutant(
+        "self._buffer.pin_demo_prefix(len(rows), batch_size=self._batch_size)",
+        "self._buffer.pin_demo_prefix(len(rows), batch_size=1)",
+    ),
+    Mutant("values.reshape(len(values), *column.shape)", "values"),
+    # Windows
+    Mutant("np.minimum(rows + n - 1, ends[np.searchsorted(ends, rows)])", "rows + n - 1"),
+    Mutant(
+        "np.minimum(rows + n - 1, ends[np.searchsorted(ends, rows)])",
+        "np.minimum(rows + n, ends[np.searchsorted(ends, rows)])",
+    ),
+    Mutant(
+        "np.minimum(rows + n - 1, ends[np.searchsorted(ends, rows)])",
+        "np.minimum(rows + n - 2, ends[np.searchsorted(ends, rows)])",
+    ),
+    Mutant(
+        "np.minimum(rows + n - 1, ends[np.searchsorted(ends, rows)])",
+        "ends[np.searchsorted(ends, rows)]",
+    ),
+    Mutant(
+        "np.minimum(rows + n - 1, ends[np.searchsorted(ends, rows)])",
+        "np.minimum(rows + n - 1, len(rows) - 1)",
+    ),
+    Mutant(
+        "np.minimum(rows + n - 1, ends[np.searchsorted(ends, rows)])",
+        'np.minimum(rows + n - 1, np.append(ends, ends[-1])[np.searchsorted(ends, rows, "right")])',
+    ),
+    Mutant(
+        "rewards[np.minimum(rows + k, len(rewards) - 1)]",
+        "rewards[np.minimum(rows, len(rewards) - 1)]",
+    ),
+    Mutant(
+        "rewards[np.minimum(rows + k, len(rewards) - 1)]",
+        "rewards[np.minimum(rows + k + 1, len(rewards) - 1)]",
+    ),
+    Mutant("rewards[np.minimum(rows + k, len(rewards) - 1)]", "rewards[rows + k]"),
+    Mutant(
+        "rewards[np.minimum(rows + k, len(rewards) - 1)]",
+        "rewards[(rows + k) % len(rewards)]",
+        equivalent="a window's own steps are never beyond the last row",
+    ),
+    Mutant("        end - rows + 1,\n", "        end - rows,\n"),
+    Mutant("        end - rows + 1,\n", "        np.minimum(n, len(rows) - rows),\n"),
+    Mutant(
+        "        end - rows + 1,\n        terminated[end],\n",
+        "        end - rows + 1,\n        terminated,\n",
+    ),
+    Mutant(
+        "        terminated[end],\n        gamma,\n", "        terminated[end],\n        1.0,\n"
+    ),
+    Mutant("        reward=reward,\n", "        reward=rewards,\n"),
+    Mutant("next_obs=next_obs[end]", "next_obs=next_obs"),
+    Mutant("terminated=terminated[end]", "terminated=terminated"),
+    Mutant("(last & ~terminated)[end]", "last & ~terminated"),
+    Mutant("(last & ~terminated)[end]", "last[end]"),
+    Mutant("(last & ~terminated)[end]", "~terminated[end]"),
+    Mutant("        discount=discount,\n", "        discount=reward,\n"),
+    Mutant(
+        "[paths] if isinstance(paths, str | os.PathLike | DemoSet) else list(paths)",
+        "[paths] if isinstance(paths, os.PathLike | DemoSet) else list(paths)",
+    ),
+    Mutant(
+        "[paths] if isinstance(paths, str | os.PathLike | DemoSet) else list(paths)",
+        "[paths] if isinstance(paths, str | DemoSet) else list(paths)",
+    ),
+    Mutant(
+        "[paths] if isinstance(paths, str | os.PathLike | DemoSet) else list(paths)",
+        "[paths] if isinstance(paths, str | os.PathLike) else list(paths)",
+    ),
+    Mutant(
+        "[paths] if isinstance(paths, str | os.PathLike | DemoSet) else list(paths)",
+        "[paths] if isinstance(paths, str | os.PathLike | DemoSet) else paths",
+    ),
+    Mutant(
+        "[paths] if isinstance(paths, str | os.PathLike | DemoSet) else list(paths)",
+        "[paths] if isinstance(paths, str | os.PathLike | DemoSet) else sorted(paths)",
+    ),
+    Mutant(
+        "[paths] if isinstance(paths, str | os.PathLike | DemoSet) else list(paths)",
+        "[paths] if isinstance(paths, str | os.PathLike | DemoSet) else list(paths)[::-1]",
+    ),
+    Mutant("path if isinstance(path, DemoSet) else read_demo_file(path)", "read_demo_file(path)"),
+    Mutant('    goes_on &= rows["done"] == 0.0\n', ""),
+    Mutant('goes_on &= rows["done"] == 0.0', 'goes_on &= rows["done"] != 0.0'),
+    Mutant("    if column.quantized:\n", "    if False:\n"),
+    Mutant("        refuse_unquantizable(shaped, column)", "        pass"),
+    Mutant('if column.dtype.kind not in "iu":', 'if column.dtype.kind not in "i":'),
+    Mutant('if column.dtype.kind not in "iu":', 'if column.dtype.kind not in "u":'),
+    Mutant('if column.dtype.kind not in "iu":', 'if column.dtype.kind in "iu":'),
+    Mutant(
+        "(shaped == np.rint(shaped)) & (shaped >= low) & (shaped < high + 1.0)",
+        "(shaped >= low) & (shaped < high + 1.0)",
+    ),
+    Mutant(
+        "(shaped == np.rint(shaped)) & (shaped >= low) & (shaped < high + 1.0)",
+        "(shaped == np.rint(shaped)) & (shaped < high + 1.0)",
+    ),
+    Mutant(
+        "(shaped == np.rint(shaped)) & (shaped >= low) & (shaped < high + 1.0)",
+        "(shaped == np.rint(shaped)) & (shaped >= low)",
+    ),
+    Mutant(
+        "(shaped == np.rint(shaped)) & (shaped >= low) & (shaped < high + 1.0)",
+        "(shaped == np.rint(shaped)) & (shaped > low) & (shaped < high + 1.0)",
+    ),
+    Mutant(
+        "(shaped == np.rint(shaped)) & (shaped >= low) & (shaped < high + 1.0)",
+        "(shaped == np.rint(shaped)) & (shaped >= low) & (shaped < high)",
+    ),
+    Mutant(
+        "(shaped == np.rint(shaped)) & (shaped >= low) & (shaped < high + 1.0)",
+        "(shaped == np.rint(shaped)) & (shaped >= low) & (shaped <= high + 1.0)",
+    ),
+    Mutant("    if not whole.all():\n", "    if not whole.any():\n"),
+    Mutant("    if not whole.all():\n", "    if False:\n"),
+    Mutant("shaped[~whole][0]", "shaped[0]"),
+    Mutant("return shaped.astype(column.dtype)", "return shaped"),
+    Mutant("return shaped.astype(column.dtype)", "return shaped.astype(np.uint8)"),
+]
+
+_ATOMIC = [
+    Mutant("target = Path(path).resolve()", "target = Path(path)"),
+    Mutant("target = Path(path).resolve()", "target = Path(path).absolute()"),
+    Mutant(
+        'open(temporary, "xb")',
+        'open(temporary, "wb")',
+        equivalent="no file has that name, which is random",
+    ),
+    Mutant(
+        'open(temporary, "xb")',
+        'open(temporary, "ab")',
+        equivalent="no file has that name, which is random",
+    ),
+    Mutant("            file.flush()\n", ""),
+    Mutant("            os.fsync(file.fileno())\n", ""),
+    Mutant(
+        "            file.flush()\n            os.fsync(file.fileno())\n",
+        "            os.fsync(file.fileno())\n            file.flush()\n",
+    ),
+    Mutant("        if target.exists():\n", "        if False:\n"),
+    Mutant("        if target.exists():\n", "        if True:\n"),
+    Mutant("target.stat().st_mode & 0o7777", "0o600"),
+    Mutant("target.stat().st_mode & 0o7777", "target.stat().st_mode & 0o0777"),
+    Mutant("target.stat().st_mode & 0o7777", "target.stat().st_mode & 0o7700"),
+    Mutant(
+        "        os.replace(temporary, target)\n",
+        "        os.rename(temporary, target)\n",
+        equivalent="one system call on POSIX",
+    ),
+    Mutant(
+        "        os.replace(temporary, target)\n",
+        "        target.write_bytes(temporary.read_bytes())\n        temporary.unlink()\n",
+    ),
+    Mutant(
+        "        os.replace(temporary, target)\n",
+        "        target.unlink(missing_ok=True)\n        os.replace(temporary, target)\n",
+    ),
+    Mutant("    except BaseException:\n", "    except Exception:\n"),
+    Mutant("    except BaseException:\n", "    except OSError:\n"),
+    Mutant("        temporary.unlink(missing_ok=True)\n", "        pass\n"),
+    Mutant("temporary.unlink(missing_ok=True)", "temporary.unlink()"),
+    Mutant(
+        "        temporary.unlink(missing_ok=True)\n        raise\n",
+        "        temporary.unlink(missing_ok=True)\n",
+    ),
+    Mutant("    _sync_folder(target.parent)\n", ""),
+    Mutant("    _sync_folder(target.parent)\n", "    _sync_folder(Path('/'))\n"),
+    Mutant('    if os.name != "posix":\n', '    if os.name == "posix":\n'),
+    Mutant("        os.fsync(descriptor)\n", "        pass\n"),
+    Mutant("        os.close(descriptor)\n", "        pass\n"),
+    Mutant("target.exists() and not target.is_file()", "False"),
+    Mutant("target.exists() and not target.is_file()", "not target.is_file()"),
+    Mutant("target.exists() and not target.is_file()", "target.is_dir()"),
+    Mutant('f".{secrets.token_hex(8)}.part"', '".part"'),
+    Mutant('f".{secrets.token_hex(8)}.part"', 'f".{target.name}.{secrets.token_hex(8)}.part"'),
+    Mutant('f".{secrets.token_hex(8)}.part"', "target.name"),
+    Mutant('target.parent / f".', 'Path("/tmp") / f".'),
+    Mutant(
+        "    except PermissionError:\n        return\n", "    except KeyError:\n        return\n"
+    ),
+]
+
+_GYM = [
+    # The vector
+    Mutant('envs.metadata.get("autoreset_mode")', 'envs.metadata["autoreset_mode"]'),
+    Mutant(
+        'envs.metadata.get("autoreset_mode")',
+        'envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)',
+    ),
+    Mutant("        if not isinstance(mode, AutoresetMode):\n", "        if False:\n"),
+    Mutant("        if not isinstance(mode, AutoresetMode):\n", "        if mode is None:\n"),
+    Mutant("        if envs.single_observation_space.shape is None:\n", "        if False:\n"),
+    Mutant(
+        "        if envs.single_observation_space.shape is None:\n",
+        "        if not envs.single_observation_space.shape:\n",
+    ),
+    Mutant("        self._mode = mode\n", "        self._mode = AutoresetMode.NEXT_STEP\n"),
+    Mutant("        self._mode = mode\n", "        self._mode = AutoresetMode.SAME_STEP\n"),
+    Mutant("        self._mode = mode\n", "        self._mode = AutoresetMode.DISABLED\n"),
+    Mutant(
+        "(self._n, *envs.single_observation_space.shape)", "envs.single_observation_space.shape"
+    ),
+    Mutant(
+        "np.zeros(self._n, bool)  # episodes",
+        "np.ones(self._n, bool)  # episodes",
+        equivalent="the first reset is of all environments",
+    ),
+    # Resets
+    Mutant('        obs = self._checked_obs("reset", obs)\n', "        obs = np.asarray(obs)\n"),
+    Mutant('self._checked_obs("reset", obs)', 'self._checked_obs("record", obs)'),
+    Mutant(
+        "np.ones(self._n, bool) if mask is None else np.asarray(mask)", "np.ones(self._n, bool)"
+    ),
+    Mutant(
+        "np.ones(self._n, bool) if mask is None else np.asarray(mask)",
+        "np.zeros(self._n, bool) if mask is None else np.asarray(mask)",
+    ),
+    Mutant(
+        "np.ones(self._n, bool) if mask is None else np.asarray(mask)",
+        "np.ones(self._n, bool) if mask is None else np.asarray(mask, bool)",
+    ),
+    Mutant("begun.shape != (self._n,) or begun.dtype != np.dtype(bool)", "False"),
+    Mutant(
+        "begun.shape != (self._n,) or begun.dtype != np.dtype(bool)", "begun.shape != (self._n,)"
+    ),
+    Mutant(
+        "begun.shape != (self._n,) or begun.dtype != np.dtype(bool)",
+        "begun.dtype != np.dtype(bool)",
+    ),
+    Mutant("            if not begun.all():\n", "            if False:\n"),
+    Mutant("            if not begun.all():\n", "            if not begun.any():\n"),
+    Mutant("            self._obs = obs.copy()\n", "            self._obs = obs\n"),
+    Mutant("self._obs[begun] = obs[begun]", "self._obs = obs.copy()"),
+    Mutant("self._obs[begun] = obs[begun]", "self._obs[~begun] = obs[~begun]"),
+    Mutant(
+        "self._obs[begun] = obs[begun]",
+        "self._obs = np.where(begun.reshape(-1, *[1] * (obs.ndim - 1)), obs, self._obs)",
+        equivalent="another array with the same values",
+    ),
+    Mutant("            self._obs[begun] = obs[begun]\n", "            pass\n"),
+    Mutant("        self._finished[begun] = False\n", ""),
+    Mutant("        self._finished[begun] = False\n", "        self._finished[...] = False\n"),
+    Mutant("        self._finished[begun] = False\n", "        self._finished[~begun] = False\n"),
+    Mutant("        self._finished[begun] = False\n", "        self._finished[begun] = True\n"),
+    # Order
+    Mutant(
+        '        if self._obs is None:\n            raise OrderError("record before',
+        '        if False:\n            raise OrderError("record before',
+    ),
+    Mutant("self._mode is AutoresetMode.DISABLED and self._finished.any()", "False"),
+    Mutant("self._mode is AutoresetMode.DISABLED and self._finished.any()", "self._finished.any()"),
+    Mutant(
+        "self._mode is AutoresetMode.DISABLED and self._finished.any()",
+        "self._mode is AutoresetMode.DISABLED and self._finished.all()",
+    ),
+    Mutant(
+        "self._mode is AutoresetMode.DISABLED and self._finished.any()",
+        "self._mode is not AutoresetMode.DISABLED and self._finished.any()",
+    ),
+    Mutant("np.flatnonzero(self._finished).tolist()", "np.flatnonzero(~self._finished).tolist()"),
+    # Copies
+    Mutant(
+        '        after = self._checked_obs("record", obs)\n', "        after = np.asarray(obs)\n"
+    ),
+    Mutant('self._checked_obs("record", obs)', 'self._checked_obs("reset", obs)'),
+    Mutant("np.array(action), np.array(reward)", "np.asarray(action), np.array(reward)"),
+    Mutant("np.array(action), np.array(reward)", "np.array(action), np.asarray(reward)"),
+    Mutant(
+        "np.array(terminated), np.array(truncated)", "np.asarray(terminated), np.array(truncated)"
+    ),
+    Mutant(
+        "np.array(terminated), np.array(truncated)", "np.array(terminated), np.asarray(truncated)"
+    ),
+    Mutant("        if action.shape[:1] != (self._n,):\n", "        if False:\n"),
+    Mutant(
+        "        if action.shape[:1] != (self._n,):\n", "        if action.shape != (self._n,):\n"
+    ),
+    Mutant("        if action.shape[:1] != (self._n,):\n", "        if len(action) < self._n:\n"),
+    Mutant('        self._check_numbers("reward", reward, "biuf")\n', ""),
+    Mutant('"reward", reward, "biuf"', '"reward", reward, "iuf"'),
+    Mutant('"reward", reward, "biuf"', '"reward", reward, "buf"'),
+    Mutant('"reward", reward, "biuf"', '"reward", reward, "bif"'),
+    Mutant('"reward", reward, "biuf"', '"reward", reward, "biu"'),
+    Mutant('"reward", reward, "biuf"', '"reward", reward, "biufc"'),
+    Mutant('        self._check_numbers("terminated", terminated, "b")\n', ""),
+    Mutant('"terminated", terminated, "b"', '"terminated", terminated, "biu"'),
+    Mutant('        self._check_numbers("truncated", truncated, "b")\n', ""),
+    Mutant('"truncated", truncated, "b"', '"truncated", truncated, "biu"'),
+    Mutant("ended = terminated | truncated", "ended = terminated"),
+    Mutant("ended = terminated | truncated", "ended = truncated"),
+    Mutant("ended = terminated | truncated", "ended = terminated & truncated"),
+    Mutant("ended = terminated | truncated", "ended = terminated ^ truncated"),
+    Mutant("        next_obs = after.copy()\n", "        next_obs = after\n"),
+    Mutant("        if self._mode is AutoresetMode.SAME_STEP:\n", "        if False:\n"),
+    Mutant("        if self._mode is AutoresetMode.SAME_STEP:\n", "        if True:\n"),
+    # The step
+    Mutant("            obs=self._obs,\n", "            obs=after,\n"),
+    Mutant("            obs=self._obs,\n", "            obs=next_obs,\n"),
+    Mutant("            next_obs=next_obs,\n", "            next_obs=after,\n"),
+    Mutant("            terminated=terminated,\n", "            terminated=ended,\n"),
+    Mutant("            terminated=terminated,\n", "            terminated=truncated,\n"),
+    Mutant("            truncated=truncated,\n", "            truncated=ended,\n"),
+    Mutant("mask=~self._finished", "mask=self._finished"),
+    Mutant("mask=~self._finished", "mask=np.ones(self._n, bool)"),
+    Mutant("mask=~self._finished", "mask=~ended"),
+    Mutant("        self._obs = after.copy()\n", "        self._obs = after\n"),
+    Mutant("        self._obs = after.copy()\n", "        self._obs = next_obs\n"),
+    Mutant("        self._obs = after.copy()\n", "        self._obs[...] = after\n"),
+    Mutant("        self._obs = after.copy()\n", ""),
+    Mutant("        if self._mode is not AutoresetMode.SAME_STEP:\n", "        if True:\n"),
+    Mutant(
+        "        if self._mode is not AutoresetMode.SAME_STEP:\n",
+        "        if self._mode is AutoresetMode.DISABLED:\n",
+    ),
+    Mutant(
+        "        if self._mode is not AutoresetMode.SAME_STEP:\n",
+        "        if self._mode is AutoresetMode.NEXT_STEP:\n",
+    ),
+    Mutant("self._finished = ended.copy()", "self._finished |= ended"),
+    Mutant("self._finished = ended.copy()", "self._finished = terminated.copy()"),
+    Mutant(
+        "self._finished = ended.copy()",
+        "self._finished = ended",
+        equivalent="nobody else has that array",
+    ),
+    Mutant(
+        "self._finished = ended.copy()",
+        "self._finished[...] = ended",
+        equivalent="the mask that was given is another array",
+    ),
+    Mutant(
+        "return self.obs, self.action, self.reward, self.next_obs, self.terminated",
+        "return self.obs, self.action, self.reward, self.next_obs, self.truncated",
+    ),
+    Mutant(
+        "return self.obs, self.action, self.reward, self.next_obs, self.terminated",
+        "return self.next_obs, self.action, self.reward, self.obs, self.terminated",
+    ),
+    # Checks
+    Mutant("        if array.shape != self._shape:\n", "        if False:\n"),
+    Mutant("        if array.shape != self._shape:\n", "        if len(array) != self._n:\n"),
+    Mutant(
+        "        if array.shape != self._shape:\n",
+        "        if array.shape[1:] != self._shape[1:]:\n",
+    ),
+    Mutant("        if array.shape != (self._n,):\n", "        if False:\n"),
+    Mutant("        if array.shape != (self._n,):\n", "        if len(array) != self._n:\n"),
+    Mutant("        if array.shape != (self._n,):\n", "        if array.ndim != 1:\n"),
+    Mutant("        if array.dtype.kind not in kinds:\n", "        if False:\n"),
+    Mutant(
+        "        if array.dtype.kind not in kinds:\n", "        if array.dtype.kind in kinds:\n"
+    ),
+    Mutant('wanted = "bool" if kinds == "b" else "numbers"', 'wanted = "numbers"'),
+    # Final observations
+    Mutant('final = info.get("final_obs")', 'final = info["final_obs"]'),
+    Mutant('final = info.get("final_obs")', 'final = info.get("final_observation")'),
+    Mutant("for env in np.flatnonzero(ended):", "for env in np.flatnonzero(ended)[:1]:"),
+    Mutant("for env in np.flatnonzero(ended):", "for env in range(len(ended)):"),
+    Mutant("if np.shape(final[env]) != self._shape[1:]:", "if False:"),
+    Mutant("if np.shape(final[env]) != self._shape[1:]:", "if len(final[env]) != self._shape[1]:"),
+    Mutant(
+        "if np.shape(final[env]) != self._shape[1:]:",
+        "if np.size(final[env]) != np.prod(self._shape[1:]):",
+    ),
+    Mutant("next_obs[env] = final[env]", "next_obs[env] = final[0]"),
+    Mutant("            next_obs[env] = final[env]", "            pass"),
+    Mutant(
+        'getattr(envs.unwrapped, "autoreset_mode", envs.metadata.get("autoreset_mode"))',
+        'envs.metadata.get("autoreset_mode")',
+    ),
+    Mutant(
+        'getattr(envs.unwrapped, "autoreset_mode", envs.metadata.get("autoreset_mode"))',
+        'getattr(envs.unwrapped, "autoreset_mode", None)',
+    ),
+    Mutant(
+        'getattr(envs.unwrapped, "autoreset_mode", envs.metadata.get("autoreset_mode"))',
+        'getattr(envs, "autoreset_mode", envs.metadata.get("autoreset_mode"))',
+    ),
+    Mutant("            if obs.dtype != self._obs.dtype:\n", "            if False:\n"),
+    Mutant('info.get("final_obs") if isinstance(info, Mapping) else None', 'info.get("final_obs")'),
+    Mutant(
+        "final is None or len(final) != self._n or final[env] is None",
+        "final is None or final[env] is None",
+    ),
+    Mutant(
+        "final is None or len(final) != self._n or final[env] is None",
+        "final is None or len(final) != self._n",
+    ),
+    Mutant(
+        "final is None or len(final) != self._n or final[env] is None",
+        "len(final) != self._n or final[env] is None",
+    ),
+    Mutant(
+        "final is None or len(final) != self._n or final[env] is None",
+        "final is None or len(final) < self._n or final[env] is None",
+    ),
+]
+
+NSTEP_PYTHON = {
+    "cpreplay/nstep.py": _NSTEP,
+    "cpreplay/nstep_steps.py": _STEPS,
+    "cpreplay/nstep_state.py": _STATE,
+    "cpreplay/nstep_transitions.py": _TRANSITIONS,
+    "cpreplay/host_nstep.py": _HOST,
+    "cpreplay/device_nstep.py": _DEVICE,
+    "cpreplay/block_aliases.py": _ALIASES,
+    "cpreplay/demos/record.py": _RECORD,
+    "cpreplay/demos/file.py": _FILE,
+    "cpreplay/demos/filter.py": _FILTER,
+    "cpreplay/demos/load.py": _LOAD,
+    "cpreplay/atomic_file.py": _ATOMIC,
+    "cpreplay/gym.py": _GYM,
+}

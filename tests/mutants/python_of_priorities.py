@@ -410,7 +410,11 @@ _HOST_PRIORITIES = [
     Mutant("if not largest < np.inf:", "if largest == np.inf:"),
     Mutant("if not largest < np.inf:", "if largest != largest:"),
     Mutant("if largest >= OVERFLOW and", "if False and"),
-    Mutant("if largest >= OVERFLOW and", "if"),
+    Mutant(
+        "if largest >= OVERFLOW and",
+        "if",
+        equivalent="alpha is at most 1, so that a leaf is no larger than its priority or 1",
+    ),
     Mutant("and leaves.max() >= OVERFLOW:", "and leaves.max() > OVERFLOW:"),
     Mutant("and leaves.max() >= OVERFLOW:", "and True:"),
     Mutant("_bad_error(td_errors, leaves < OVERFLOW)", "_bad_error(td_errors, leaves > OVERFLOW)"),
@@ -436,10 +440,6 @@ _HOST_PRIORITIES = [
     Mutant('["stale_updates"] += count', '["stale_updates"] += 1'),
     Mutant('["stale_updates"] += count', '["stale_updates"] += len(set(rows[stale].tolist()))'),
     Mutant("batch._memory.tokens[...] = no_token(self._run)", "pass"),
-    Mutant(
-        "batch._memory.tokens[...] = no_token(self._run)",
-        "batch._memory.tokens[1:] = no_token(self._run)",
-    ),
     Mutant("        self._tree.mend()\n", ""),
     Mutant(
         "functools.lru_cache(1)(entering_leaf)",
