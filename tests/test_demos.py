@@ -764,3 +764,48 @@ def test_bytes_after_the_magic_are_refused_or_a_whole_set(
     except cpreplay.DemoFileError:
         return
     assert len(demos) == int(demos.episodes["length"].sum())
+
+
+def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.demo"
+    os.mkfifo(pipe)
+    with pytest.raises(ConfigurationError, match="no regular file"):
+        write_demo_file(pipe, two_episodes())
+    assert [*tmp_path.iterdir()] == [pipe]
+
+
+def test_a_long_name_is_no_obstacle(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 250 + ".demo")
+    write_demo_file(path, two_episodes())
+    assert len(read_demo_file(path)) == len(two_episodes())
+
+
+def test_a_folder_that_cannot_be_listed_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = os.open
+
+    def refused(path: Any, flags: int, *args: Any, **options: Any) -> int:
+        if Path(path) == tmp_path and flags == os.O_RDONLY:
+            raise PermissionError(13, "Permission denied", str(path))
+        return plain(path, flags, *args, **options)
+
+    monkeypatch.setattr(os, "open", refused)
+    write_demo_file(tmp_path / "a.demo", two_episodes())
+    assert len(read_demo_file(tmp_path / "a.demo")) == len(two_episodes())
+
+
+def test_something_else_than_a_set_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="list"):
+        write_demo_file(tmp_path / "a.demo", [1])
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_file_larger_than_the_memory_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.demo"
+    write_demo_file(path, two_episodes())
+    monkeypatch.setattr("cpreplay.demos.file.host_memory", lambda: 64)
+    with pytest.raises(cpreplay.MemoryLimitError, match=r"a\.demo.*64 bytes"):
+        read_demo_file(path)

@@ -634,3 +634,24 @@ def test_gymnasium_is_imported_only_with_its_module() -> None:
     )
     assert run.stdout == "['RecordedStep', 'TransitionRecorder']\n"
     assert not set(cpreplay.gym.__all__) & set(cpreplay.__all__)
+
+
+def test_a_vector_is_asked_itself_where_metadata_is_shared_by_its_class() -> None:
+    with vector(SyncVectorEnv, diary, 2, AutoresetMode.SAME_STEP) as envs:
+        envs.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # another vector's
+        recorder = TransitionRecorder(envs)
+        recorder.reset(np.zeros((2, 3), np.float32))
+        with pytest.raises(ConfigurationError, match="final_obs"):  # as SAME_STEP wants it
+            recorder.record(**step_of(terminated=np.ones(2, bool)))
+
+
+def test_a_later_reset_has_the_dtype_of_the_first(stub: Any) -> None:
+    recorder = stub(AutoresetMode.DISABLED)
+    with pytest.raises(DTypeError, match="float64"):
+        recorder.reset(np.zeros((2, 3)), np.array([True, False]))
+
+
+@pytest.mark.parametrize("info", [None, {"final_obs": [None]}, {"final_obs": None}])
+def test_an_info_without_final_observations_is_refused(info: Any, stub: Any) -> None:
+    with pytest.raises(ConfigurationError, match="final_obs"):
+        stub().record(**step_of(terminated=np.ones(2, bool), info=info))

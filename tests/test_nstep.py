@@ -1107,7 +1107,7 @@ def test_numbers_of_numpy_are_numbers(backend: Backend) -> None:
     assert [type(value) for value in (buffer.n, buffer.gamma, buffer.n_envs)] == [int, float, int]
 
 
-@pytest.mark.parametrize("name", [*OWN, "valid", "mask", "out", "self", "extra"])
+@pytest.mark.parametrize("name", [*OWN, "valid", "pending", "mask", "out", "self", "extra"])
 def test_names_that_a_call_uses_name_no_extra_column(name: str, backend: Backend) -> None:
     with pytest.raises(errors.ConfigurationError, match=name):
         Spec(extra={name: ((), "float32")}).make(backend, 2)
@@ -1164,3 +1164,50 @@ def test_a_thousand_steps_wrap_the_pending_ring_many_times() -> None:
         got.append(append(host, buffer, NUMBERS.stacked([step])))
     every = {name: np.concatenate([out[name] for out in got]) for name in got[0]}
     assert_same(every, NUMBERS.expected(recording.windows(), 0.95))
+
+
+def test_pending_steps_that_can_never_fit_are_refused(backend: Backend) -> None:
+    kind = cpreplay.GPUNStepBuffer if backend.is_device else cpreplay.NStepBuffer
+    with pytest.raises(errors.MemoryLimitError, match=r"n=1048576 and n_envs=1048576 need .*TiB"):
+        kind(2**20, 100, 1, n_envs=2**20)
+
+
+def test_a_mask_of_one_environment_may_be_a_single_bool(backend: Backend) -> None:
+    buffer = NUMBERS.make(backend, 3)
+    for mask in (True, np.True_, [True], backend.array([True])):
+        before = backend.numpy(buffer.pending).tolist()
+        buffer.append(1, 1, 1.0, 2, False, False, mask=mask)
+        buffer.append(1, 1, 1.0, 2, False, False, mask=False)
+        assert backend.numpy(buffer.pending).tolist() == [min(before[0] + 1, 2)]
+    with pytest.raises(errors.ShapeError, match="mask"):
+        buffer.append(1, 1, 1.0, 2, False, False, mask=[True, False])
+    buffer.reset(True)
+    assert backend.numpy(buffer.pending).tolist() == [0]
+
+
+@pytest.mark.parametrize("state", [None, [1], "state", {1: 2, None: 3}])
+def test_what_is_no_state_is_not_restored(state: Any, backend: Backend) -> None:
+    buffer = NUMBERS.make(backend, 3)
+    buffer.append(1, 1, 1.0, 2, False, False)
+    with pytest.raises(errors.ConfigurationError, match="restore"):
+        buffer.restore(state)
+    assert backend.numpy(buffer.pending).tolist() == [1]
+
+
+def test_a_host_buffer_restores_no_observation_that_the_ring_behind_refuses() -> None:
+    plain = cpreplay.NStepBuffer(3, 2, 1)
+    plain.append([5.0, 0.0], [0.0], 1.0, [0.0, 0.0], False, False)
+    quantized = cpreplay.NStepBuffer(3, 2, 1, obs_store_dtype="uint8")
+    with pytest.raises(errors.ColumnValueError, match="obs"):
+        quantized.restore(plain.state())
+    assert quantized.pending.tolist() == [0]
+
+
+def test_what_a_masked_environment_gives_is_not_held_against_a_quantized_ring() -> None:
+    buffer = cpreplay.NStepBuffer(1, 1, (), n_envs=2, obs_store_dtype="uint8")
+    obs = np.array([[0.5], [7.0]], np.float32)
+    zeros, flags = np.zeros(2, np.float32), np.zeros(2, bool)
+    out = buffer.append(obs, zeros, zeros, obs, flags, flags, mask=[True, False])
+    assert out.obs.tolist() == [[0.5]]
+    with pytest.raises(errors.ColumnValueError, match="obs"):
+        buffer.append(obs, zeros, zeros, obs, flags, flags)

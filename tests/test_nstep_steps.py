@@ -1,6 +1,8 @@
 """n-step sample blocks: what they store, what they draw, and what they refuse."""
 
 import inspect
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -635,3 +637,36 @@ def test_an_alias_leaves_the_callers_options_alone() -> None:
     columns = {"prob": ()}
     block_aliases.NStepUniformSampleCpuStep(3, 2, 4, 20, 3, 0.9, extra_columns=columns)
     assert columns == {"prob": ()}
+
+
+def test_threads_with_an_environment_each_lose_no_window() -> None:
+    steps, environments = 300, 4
+    block = make_block(Backend("host"), 3, n_envs=environments, cap=10_000)
+    block.setup(0)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+
+    def act(environment: int) -> None:
+        mask = np.arange(environments) == environment
+        obs, zeros = np.full((environments, 2), float(environment)), np.zeros(environments)
+        flags, whole = np.zeros(environments, bool), np.zeros(environments, int)
+        for step in range(steps):
+            last = np.full(environments, step == steps - 1)
+            block.add_batch(obs, whole, zeros, obs, flags, last, mask=mask, prob=zeros)
+
+    threads = [threading.Thread(target=act, args=(number,)) for number in range(environments)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert block.count() == steps * environments
+    whose = block.buffer.column("obs")[: block.count(), 0]
+    assert np.bincount(whose.astype(int)).tolist() == [steps] * environments
+
+
+def test_columns_that_are_no_mapping_are_refused_by_the_buffer() -> None:
+    with pytest.raises(errors.ConfigurationError, match="extra_columns"):
+        block_aliases.NStepUniformSampleCpuStep(2, (), 4, 20, 3, 0.9, extra_columns=["discount"])

@@ -2,16 +2,16 @@
 
 from tests.mutants.mutant import Mutant
 
-_BUFFER_TESTS = ("nstep", "nstep_steps", "demo_loading", "capture_nstep", "gym")
+_BUFFER_TESTS = ("nstep", "nstep_steps", "capture_nstep", "gym")
 _DEMO_TESTS = ("demos", "demo_loading", "public_api")
 
 NSTEP_PYTHON_TESTS = {
     "cpreplay/nstep.py": (*_BUFFER_TESTS, "public_api"),
-    "cpreplay/nstep_steps.py": ("nstep_steps", "demo_loading", "capture_nstep", "public_api"),
+    "cpreplay/nstep_steps.py": ("nstep_steps", "capture_nstep", "public_api"),
     "cpreplay/nstep_state.py": _BUFFER_TESTS,
     "cpreplay/nstep_transitions.py": _BUFFER_TESTS,
     "cpreplay/host_nstep.py": _BUFFER_TESTS,
-    "cpreplay/device_nstep.py": ("nstep", "capture_nstep", "nstep_steps", "demo_loading"),
+    "cpreplay/device_nstep.py": ("nstep", "capture_nstep", "nstep_steps"),
     "cpreplay/block_aliases.py": ("nstep_steps", "public_api"),
     "cpreplay/demos/record.py": _DEMO_TESTS,
     "cpreplay/demos/file.py": _DEMO_TESTS,

@@ -128,7 +128,11 @@ _HOST_TREE = [
     Mutant("last = first + count - 1", "last = first + count"),
     Mutant("last = first + count - 1", "last = first + count - 2"),
     Mutant("first, last = first >> 4, last >> 4", "first, last = first >> 3, last >> 3"),
-    Mutant("first, last = first >> 4, last >> 4", "first, last = first >> 5, last >> 4"),
+    Mutant(
+        "first, last = first >> 4, last >> 4",
+        "first, last = first >> 5, last >> 4",
+        equivalent=_ONLY_COST,
+    ),
     Mutant(
         "first, last = first >> 4, last >> 4", "first, last = 0, last >> 4", equivalent=_ONLY_COST
     ),
