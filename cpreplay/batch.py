@@ -75,6 +75,15 @@ class Batch:
             return getattr(self, name)
         raise KeyError(f"{name!r}: this batch has {', '.join(self._names())}")
 
+    def __getattr__(self, name: str) -> Any:
+        # Comes here only where there is no such attribute.
+        if name.startswith("_") or name in self.__slots__:
+            raise AttributeError(name)
+        raise AttributeError(
+            f"a Batch has no attribute {name!r}; its columns are {', '.join(self._names())}, and "
+            'extra ones are taken by name, as in batch["discount"]'
+        )
+
     def __contains__(self, name: object) -> bool:
         """Whether there is a column of that name."""
         return name in self._names()

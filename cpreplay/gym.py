@@ -163,7 +163,9 @@ class TransitionRecorder:
             The mode is ``SAME_STEP``, and ``info`` has no final observation for an episode's end.
         """
         if self._obs is None:
-            raise OrderError("record before reset: give reset what envs.reset returned")
+            raise OrderError(
+                "record before reset: give reset the observations that envs.reset returned"
+            )
         if self._mode is AutoresetMode.DISABLED and self._finished.any():
             waiting = np.flatnonzero(self._finished).tolist()
             raise OrderError(
@@ -200,6 +202,11 @@ class TransitionRecorder:
         return step
 
     def _checked_obs(self, call: str, obs: Any) -> NDArray[Any]:
+        if isinstance(obs, tuple):
+            raise ShapeError(
+                f"{call}: obs is a tuple, and one array is wanted; give the observations alone, "
+                "as in obs, info = envs.reset()"
+            )
         array = np.asarray(obs)
         if array.shape != self._shape:
             raise ShapeError(f"{call}: obs has shape {array.shape}, and {self._shape} is wanted")
@@ -223,7 +230,8 @@ class TransitionRecorder:
             if final is None or len(final) != self._n or final[env] is None:
                 raise ConfigurationError(
                     f"record: the episode of environment {env} has ended, and info has no "
-                    "final_obs for it; give the info that envs.step returned"
+                    "final_obs for it; give the info that envs.step returned, before a wrapper "
+                    "makes a list of it"
                 )
             if np.shape(final[env]) != self._shape[1:]:
                 raise ShapeError(

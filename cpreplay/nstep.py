@@ -122,7 +122,7 @@ class _NStep:
 
         Notes
         -----
-        The return ``r_0 + gamma r_1 + ... `` and ``gamma**m`` are summed forward in float64 and
+        The return ``r_0 + gamma * r_1 + ...`` and ``gamma**m`` are summed forward in float64 and
         rounded once, the same on host and device bit for bit, also where they are subnormal. On the
         device this is one launch; it waits for nothing, and can be captured.
 

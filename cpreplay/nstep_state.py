@@ -26,8 +26,8 @@ def check_envs(rows: int, n_envs: int) -> None:
     """Raise `ShapeError` unless a step has one row for each environment."""
     if rows != n_envs:
         raise ShapeError(
-            f"append: {rows} rows were given, and there are {n_envs} environments; give one row "
-            "for each, and mask those that took no step"
+            f"{rows} rows were given, and there are n_envs={n_envs} environments; give one row for "
+            "each (mask those that took no step), or make it with another n_envs"
         )
 
 

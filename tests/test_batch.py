@@ -547,3 +547,15 @@ def test_writing_into_weights_and_indices_does_not_change_the_buffer(backend: Ba
         array[...] = 1
     assert masses(backend, buffer) == before
     buffer.check()
+
+
+def test_a_name_that_is_no_attribute_is_answered_with_the_columns(backend: Backend) -> None:
+    buffer = backend.buffer((), (), 4, extra_columns={"discount": ()}, seed=0)
+    buffer.add(0, 0, 0, 0, False, discount=0.5)
+    batch = buffer.sample(2)
+    for name in ("discount", "done"):
+        with pytest.raises(AttributeError, match=rf"{name}.*terminated.*discount.*batch\[") as caught:
+            getattr(batch, name)
+        assert name in str(caught.value)
+    assert not hasattr(batch, "__array__")
+    assert copy.copy(batch)["discount"].tolist() == [0.5, 0.5]

