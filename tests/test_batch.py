@@ -554,8 +554,7 @@ def test_a_name_that_is_no_attribute_is_answered_with_the_columns(backend: Backe
     buffer.add(0, 0, 0, 0, False, discount=0.5)
     batch = buffer.sample(2)
     for name in ("discount", "done"):
-        with pytest.raises(AttributeError, match=rf"{name}.*terminated.*discount.*batch\[") as caught:
+        with pytest.raises(AttributeError, match=rf"{name}.*terminated.*discount.*batch\["):
             getattr(batch, name)
-        assert name in str(caught.value)
     assert not hasattr(batch, "__array__")
     assert copy.copy(batch)["discount"].tolist() == [0.5, 0.5]
