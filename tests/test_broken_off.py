@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from cpreplay import cuda_device, host_tree
+from cpreplay.host_tree import HostSumTree
 from tests.conftest import Backend
 from tests.strategies import numbered_rows, stored_numbers
 
@@ -132,3 +133,15 @@ def test_a_device_add_that_is_broken_off_is_counted_by_the_device(
     if launch == 2:
         buffer.check()
         buffer.sample_range(4, 0, 8)
+
+
+def test_a_change_that_ended_is_not_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = HostSumTree(300)
+    mended: list[Any] = []
+    monkeypatch.setattr(tree, "set", mended.append)
+    tree.mend()
+    tree.fill(0, 40, np.float32(2))
+    tree.mend()
+    tree.update(np.arange(3), np.ones(3, np.float32))
+    tree.mend()
+    assert not mended

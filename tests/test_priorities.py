@@ -413,3 +413,34 @@ def test_a_buffer_works_under_strict_floating_point() -> None:
                 buffer.update_priorities(batch, np.full(50, np.inf))
             buffer.stats()
             buffer.check()
+
+
+def test_a_weight_just_below_the_smallest_is_not_rounded_up_to_it(backend: Backend) -> None:
+    # Their quotient is 2 ** -(126 + 2**-26), which float32 would round to 2**-126.
+    beta = (126 + 2.0**-26) / 253
+    assert 2.0 ** (-253 * beta) < 2.0**-126
+    assert weights(backend, [2.0**-126, 2.0**127], 2, 2.0**128, beta).tolist() == [1.0, 0.0]
+
+
+def test_the_leaf_for_alpha_one_half_is_a_root(backend: Backend) -> None:
+    td_error = float.fromhex("0x1.fffffe0000007p-1")
+    buffer = filled(backend, 2, 0.5)
+    update(backend, buffer, [1], [td_error])
+    assert leaves_of(backend, buffer).tolist() == [1.0, float(np.float32(math.sqrt(td_error)))]
+
+
+def test_raw_weights_are_exact_for_beta_1_and_nearly_so_elsewhere(device: Backend) -> None:
+    # The C library's pow(x, -1.0) is one bit off for the first three.
+    for leaf in (11023095431168.0, 9.527300859263262e-19, 5.675377445255587e-25, 3.0):
+        raw = raw_weights(device, np.float32([leaf]), 1, 1.0, 1.0)
+        assert raw.tolist() == [1 / float(np.float32(leaf))]
+    leaves = (10.0 ** np.random.default_rng(9).uniform(-37, 37, 500)).astype(np.float32)
+    raw = raw_weights(device, leaves, 500, 1e10, 0.4)
+    expected = [(500 * leaf / 1e10) ** -0.4 for leaf in leaves.astype(np.float64).tolist()]
+    assert np.allclose(raw, expected, rtol=4 * 2.0**-52, atol=0)
+
+
+def test_the_lane_whose_leaf_is_too_large_is_named() -> None:
+    buffer = filled(Backend("host"), 3, 1.0)
+    with pytest.raises(cpreplay.ColumnValueError, match=r"lane 1 is 1e\+39"):
+        buffer.update_priorities([0, 1, 2], [1.0, 1e39, 2.0])

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ class Tree:
         tree = self._priorities
         tree._levels[0][: self.capacity] = self.backend.array(leaves)
         for level, nodes in enumerate(nodes_per_level(self.capacity)[1:]):
-            grid = (-(-nodes // 64),)
+            grid = (max(1, nodes // 200),)  # fewer threads than nodes
             tree._kernels.launch("sum_level", grid, tree._tree, np.int64(level), threads=64)
 
     def update(self, rows: Any, leaves: Any) -> None:
@@ -414,14 +414,17 @@ def float32_parts(x: float) -> list[float]:
     return parts
 
 
-def test_a_slice_is_the_total_over_the_lanes_rounded_before_it_is_multiplied(
-    backend: Backend,
+@pytest.mark.parametrize(
+    "otherwise", [lambda real: (2 + real) / 3, lambda real: 2 * (1.0 / 3) + real * (1.0 / 3)]
+)
+def test_a_target_is_rounded_as_it_is_written_down(
+    backend: Backend, otherwise: Callable[[float], float]
 ) -> None:
     tree = Tree(backend, 6)
     seen = 0
     for draw in range(40):
         reals = reference.draw_reals(SEED, draw, 3)
-        ours, other = (2 + reals[2]) * (1.0 / 3), (2 + reals[2]) / 3
+        ours, other = (2 + reals[2]) * (1.0 / 3), otherwise(reals[2])
         # The total is 1, and the first three leaves end at the larger of two ways to round.
         end = max(ours, other)
         leaves = [*float32_parts(end), *float32_parts(1.0 - end)]
@@ -432,6 +435,26 @@ def test_a_slice_is_the_total_over_the_lanes_rounded_before_it_is_multiplied(
             assert (row >= 3) == (ours == end)
             seen += 1
     assert seen > 5
+
+
+def test_a_target_has_every_bit_of_its_real(backend: Backend) -> None:
+    tree = Tree(backend, 6)
+    seen = set()
+    for draw in range(30):
+        (real,) = reference.draw_reals(SEED, draw, 1)
+        odd = int(real * 2.0**53) % 2
+        # The first three leaves end at the real, or at the next number that one can be.
+        first = float32_parts(real if odd else real + 2.0**-53)
+        rest = float32_parts(1.0 - math.fsum(first))
+        tree.set([*first, *rest])
+        witness = SumTree([*first, *rest])
+        assert witness.total == 1.0
+        (row,) = tree.draw(1)
+        assert row == witness.draw([real])[0]
+        if 0.0 not in first + rest:
+            assert row == (3 if odd else 2)
+            seen.add(odd)
+    assert seen == {0, 1}
 
 
 @given(st.lists(st.floats(0, 1 - 2**-53), min_size=1, max_size=50), st.integers(0, 2**32))
@@ -595,3 +618,21 @@ def test_the_mass_of_2_to_the_31_largest_leaves_is_finite() -> None:
     tree.set(np.full(300, largest, np.float32))
     assert tree.total == 300 * largest  # 24 bits and 9 fit into 53
     assert tree.find(np.array([0.0, 1.5 * largest, tree.total])).tolist() == [0, 1, 299]
+
+
+def test_a_last_chunk_of_one_lane_is_drawn_too() -> None:
+    leaves = masses(np.random.default_rng(3), 300, -2, 2)
+    tree, witness = HostSumTree(300), SumTree(leaves.tolist())
+    tree.set(leaves)
+    targets = np.random.default_rng(4).uniform(0, witness.total, 2 * 2048 + 1)
+    expected = [witness.descend(target) for target in targets.tolist()]
+    assert tree.find(targets).tolist() == expected
+
+
+def test_the_bytes_of_a_tree_count_what_a_draw_works_in() -> None:
+    tree = HostSumTree(40)
+    tree.set(np.ones(40, np.float32))
+    before = tree.nbytes
+    tree.find(np.zeros(500))
+    # 17 running sums and 16 children, each a float64; 16 flags; the lane's own number
+    assert tree.nbytes - before == 500 * (17 * 8 + 16 * 8 + 16 + 8)

@@ -585,6 +585,7 @@ _HOST = [
     Mutant(
         "values_of_steps = step[column.name] if stepped is None else step[column.name][stepped]",
         "values_of_steps = step[column.name][stepped]",
+        equivalent="None adds an axis, and the check looks at each value",
     ),
     Mutant(
         "values_of_steps = step[column.name] if stepped is None else step[column.name][stepped]",
