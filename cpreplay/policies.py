@@ -148,11 +148,11 @@ class Policy:
 
 def _number(value: Any) -> float:
     """Anything that is one number, as a float: also a framework's scalar. NaN for what is not."""
-    if isinstance(value, bool | np.bool_ | str | bytes):
+    if isinstance(value, bool | np.bool_ | str | bytes) or getattr(value, "ndim", 0) != 0:
         return math.nan
     try:
         return float(value)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # the last is PyTorch's
         return math.nan
 
 

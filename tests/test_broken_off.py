@@ -145,3 +145,14 @@ def test_a_change_that_ended_is_not_mended(monkeypatch: pytest.MonkeyPatch) -> N
     tree.update(np.arange(3), np.ones(3, np.float32))
     tree.mend()
     assert not mended
+
+
+def test_a_single_add_after_one_with_a_device_mask_leaves_the_count_to_the_device(
+    device: Backend,
+) -> None:
+    buffer = device.buffer((), (), 10, seed=0)
+    mask = device.array([True, False, True, True])
+    buffer.add_batch(**numbered_rows(0, 4, (), ()), mask=mask)
+    buffer.add(9.0, 9.0, 9.0, 9.0, False)
+    assert len(buffer) == 4
+    buffer.check()

@@ -803,7 +803,10 @@ def test_a_batch_without_priorities_is_refused(backend: Backend) -> None:
     buffer.update_priorities(batch.indices, errors)  # as bare indices they are taken
 
 
-NOT_IN_UNIT = [-0.1, -5e-324, 1.0000001, 2, -1, math.nan, math.inf, "1", None, [0.5]]
+NOT_IN_UNIT = [
+    -0.1, -5e-324, 1.0000001, 2, -1, math.nan, math.inf, "1", None, [0.5], np.array([0.5]),
+    np.True_, np.False_, bytearray(b"x"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("value", NOT_IN_UNIT, ids=repr)
@@ -1085,3 +1088,25 @@ def test_a_large_draw_keeps_no_large_memory() -> None:
     before = buffer.nbytes
     buffer.sample(100_000)
     assert buffer.nbytes - before < 2**20
+
+
+def test_only_a_value_just_above_one_is_told_of_sums_of_steps(backend: Backend) -> None:
+    buffer = backend.buffer((), (), 4, prioritized=True)
+    with pytest.raises(cpreplay.ConfigurationError, match="sum of steps"):
+        buffer.set_beta(1.0 + 2.0**-50)
+    for value in (1.1, -(2.0**-50)):
+        with pytest.raises(cpreplay.ConfigurationError) as refusal:
+            buffer.set_beta(value)
+        assert "sum of steps" not in str(refusal.value)
+
+
+def test_an_extra_column_may_be_called_tokens(backend: Backend) -> None:
+    buffer = backend.buffer((), (), 4, prioritized=True, extra_columns={"tokens": ()}, seed=1)
+    for row in range(4):
+        buffer.add(row, row, row, row, False, tokens=10 + row)
+    batch = buffer.sample(6)
+    assert backend.numpy(batch["tokens"]).tolist() == [
+        10 + row for row in backend.numpy(batch.indices).tolist()
+    ]
+    buffer.update_priorities(batch, backend.array([0.5] * 6, np.float64))
+    assert buffer.stats()["stale_updates"] == 0

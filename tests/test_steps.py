@@ -592,3 +592,14 @@ def test_a_setup_that_failed_may_be_tried_again(monkeypatch: pytest.MonkeyPatch)
     for _ in range(4):
         block.add([0, 0, 0], [0, 0], 0, [0, 0, 0], False)
     assert block.step(0) is block.step(1)
+
+
+def test_a_block_draws_as_its_name_says(backend: Backend) -> None:
+    kind = "Gpu" if backend.is_device else "Cpu"
+    uniform = getattr(cpreplay, f"StoreUniformSample{kind}Step")
+    per = getattr(cpreplay, f"StorePerSample{kind}Step")
+    assert not uniform(2, 1, 4, 8).buffer.prioritized
+    assert per(2, 1, 4, 8).buffer.prioritized
+    for make in (uniform, per):
+        with pytest.raises(TypeError, match="prioritized"):
+            make(2, 1, 4, 8, prioritized=True)

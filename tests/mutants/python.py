@@ -230,7 +230,11 @@ _POLICIES = [
     Mutant("if not 0.0 <= offset < math.inf:", "if offset < 0.0 or offset == math.inf:"),
     Mutant("return (*unit, offset)", "return (*unit[::-1], offset)"),
     Mutant("if size and alpha != self.alpha:", "if alpha != self.alpha:"),
-    Mutant("if size and alpha != self.alpha:", "if size:"),
+    Mutant(
+        "if size and alpha != self.alpha:",
+        "if size:",
+        equivalent="it is called where alpha differs",
+    ),
     Mutant("if size and alpha != self.alpha:", "if size > 1 and alpha != self.alpha:"),
     Mutant("if size and alpha != self.alpha:", "if size and alpha > self.alpha:"),
     Mutant("if not 0.0 <= number <= 1.0:", "if not 0.0 < number <= 1.0:"),

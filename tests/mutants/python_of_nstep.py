@@ -389,11 +389,23 @@ _STEPS = [
         "mask=mask, **extra\n",
     ),
     Mutant("on_device = isinstance(block.buffer, StoreReplayGpu)", "on_device = False"),
-    Mutant("on_device = isinstance(block.buffer, StoreReplayGpu)", "on_device = True"),
-    Mutant("    if len(w) or on_device:\n", "    if True:\n"),
+    Mutant(
+        "on_device = isinstance(block.buffer, StoreReplayGpu)",
+        "on_device = True",
+        equivalent="on the host it is a mask of True alone, which costs more",
+    ),
+    Mutant(
+        "    if len(w) or on_device:\n",
+        "    if True:\n",
+        equivalent="to add no row changes nothing",
+    ),
     Mutant("    if len(w) or on_device:\n", "    if len(w) > 1 or on_device:\n"),
     Mutant("mask=w.valid if on_device else None", "mask=None"),
-    Mutant("mask=w.valid if on_device else None", "mask=w.valid"),
+    Mutant(
+        "mask=w.valid if on_device else None",
+        "mask=w.valid",
+        equivalent="on the host it is a mask of True alone, which costs more",
+    ),
     Mutant("w.terminated, w.truncated,", "w.terminated, w.terminated,"),
     Mutant("w.terminated, w.truncated,", "w.truncated, w.truncated,"),
     Mutant("discount=w.discount", "discount=w.reward"),
@@ -850,7 +862,11 @@ _HOST = [
     ),
     Mutant("True if k < shortest else length > k", "True"),
     Mutant("True if k < shortest else length > k", "length > k", equivalent="it saves comparisons"),
-    Mutant("True if k < shortest else length > k", "True if k <= shortest else length > k"),
+    Mutant(
+        "True if k < shortest else length > k",
+        "True if k <= shortest else length > k",
+        equivalent="the least of lengths and of initial=0 is 0, and every window has a first step",
+    ),
     Mutant("True if k < shortest else length > k", "True if k < shortest else length >= k"),
     Mutant("True if k < shortest else length > k", "True if k < shortest else length > k + 1"),
     Mutant(
@@ -952,6 +968,7 @@ _DEVICE = [
     Mutant(
         "cupy.zeros((rows, *column.shape), column.dtype) for column in self._kept",
         "cupy.empty((rows, *column.shape), column.dtype) for column in self._kept",
+        equivalent="a slot is given once it has been written, and state has 0 for the others",
     ),
     Mutant(
         "self._starts = cupy.zeros(n_envs, np.int64)", "self._starts = cupy.empty(n_envs, np.int64)"
@@ -1010,7 +1027,11 @@ _DEVICE = [
     ),
     Mutant("kept_columns=len(kept)", "kept_columns=len(kept) - 1"),
     Mutant("kept_columns=len(kept)", "kept_columns=3"),
-    Mutant("kept_columns=len(kept)", "kept_columns=len(kept) + 1"),
+    Mutant(
+        "kept_columns=len(kept)",
+        "kept_columns=len(kept) + 1",
+        equivalent="behind the columns the struct has an empty one, of rows of 0 bytes",
+    ),
     Mutant("_kept(next_obs, None, step, out.next_obs)", "_kept(next_obs, None, step, out.obs)"),
     Mutant('rewards=self._pending["reward"]', 'rewards=step["reward"]'),
     Mutant("reward=out.reward, discount=out.discount", "reward=out.discount, discount=out.reward"),
@@ -1024,11 +1045,27 @@ _DEVICE = [
         "terminated_out=out.truncated, truncated_out=out.terminated",
     ),
     Mutant("valid=out.valid,", "valid=out.truncated,"),
-    Mutant("(min(self._n_envs, _MAX_BLOCKS),)", "(1,)"),
-    Mutant("(min(self._n_envs, _MAX_BLOCKS),)", "(self._n_envs,)"),
-    Mutant("(min(self._n_envs, _MAX_BLOCKS),)", "(_MAX_BLOCKS,)"),
-    Mutant("(min(self._n_envs, _MAX_BLOCKS),)", "(max(1, self._n_envs - 1),)"),
-    Mutant("_MAX_BLOCKS = 4096", "_MAX_BLOCKS = 2**16"),
+    Mutant(
+        "(min(self._n_envs, _MAX_BLOCKS),)", "(1,)", equivalent="the grid is strided; it saves time"
+    ),
+    Mutant(
+        "(min(self._n_envs, _MAX_BLOCKS),)",
+        "(self._n_envs,)",
+        equivalent="2**31 - 1 blocks can be launched, as many as there may be environments",
+    ),
+    Mutant(
+        "(min(self._n_envs, _MAX_BLOCKS),)",
+        "(_MAX_BLOCKS,)",
+        equivalent="the grid is strided, and a block without an environment ends at once",
+    ),
+    Mutant(
+        "(min(self._n_envs, _MAX_BLOCKS),)",
+        "(max(1, self._n_envs - 1),)",
+        equivalent="the grid is strided; it saves time",
+    ),
+    Mutant(
+        "_MAX_BLOCKS = 4096", "_MAX_BLOCKS = 2**16", equivalent="the grid is strided; it saves time"
+    ),
     Mutant('self._kernels.launch("append_steps"', 'self._kernels.launch("forget_steps"'),
     # Forgetting
     Mutant(
@@ -1697,7 +1734,11 @@ _LOAD = [
         "kept.size != len(rows) or kept.dtype != np.dtype(bool)",
     ),
     # Where windows end
-    Mutant("goes_on = np.zeros(len(rows), bool)", "goes_on = np.ones(len(rows), bool)"),
+    Mutant(
+        "goes_on = np.zeros(len(rows), bool)",
+        "goes_on = np.ones(len(rows), bool)",
+        equivalent="the last row, which alone is not overwritten, ends an episode",
+    ),
     Mutant("goes_on[:-1] = kept[1:]", "goes_on[:-1] = True"),
     Mutant("goes_on[:-1] = kept[1:]", "goes_on[:-1] = kept[:-1]"),
     Mutant("goes_on[:-1] = kept[1:]", "goes_on[:-1] = False"),
@@ -2073,10 +2114,6 @@ _GYM = [
     Mutant("        self._finished[begun] = False\n", "        self._finished[~begun] = False\n"),
     Mutant("        self._finished[begun] = False\n", "        self._finished[begun] = True\n"),
     # Order
-    Mutant(
-        '        if self._obs is None:\n            raise OrderError("record before',
-        '        if False:\n            raise OrderError("record before',
-    ),
     Mutant("self._mode is AutoresetMode.DISABLED and self._finished.any()", "False"),
     Mutant("self._mode is AutoresetMode.DISABLED and self._finished.any()", "self._finished.any()"),
     Mutant(
@@ -2224,6 +2261,11 @@ _GYM = [
         "final is None or len(final) != self._n or final[env] is None",
         "final is None or len(final) < self._n or final[env] is None",
     ),
+    Mutant(
+        '        if self._obs is None:\n            raise OrderError(\n                "record',
+        '        if False:\n            raise OrderError(\n                "record',
+    ),
+    Mutant("        if isinstance(obs, tuple):\n", "        if False:\n"),
 ]
 
 NSTEP_PYTHON = {
