@@ -153,10 +153,9 @@ def window_returns(
     no such step.
     """
     total, factor = np.zeros(len(length)), np.ones(len(length))
-    shortest = int(length.min(initial=0))
     with np.errstate(**_QUIET):
         for k in range(int(length.max(initial=0))):
-            inside: Any = True if k < shortest else length > k
+            inside = length > k
             reward = factor * reward_at(k).astype(np.float64)
             np.add(total, reward, out=total, where=inside)
             np.multiply(factor, gamma, out=factor, where=inside)

@@ -154,8 +154,11 @@ class _NStep:
 
     def _mask(self, mask: Any) -> Any:
         """A mask with its axis, which may be left out with one environment."""
-        alone = isinstance(mask, bool) or getattr(mask, "shape", None) == ()
-        return mask if not (alone and self._n_envs == 1) else [bool(mask)]
+        if self._n_envs != 1:
+            return mask
+        if isinstance(mask, bool):
+            return [mask]
+        return mask.reshape(1) if getattr(mask, "shape", None) == () else mask
 
     @property
     def n(self) -> int:

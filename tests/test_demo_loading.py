@@ -714,3 +714,61 @@ def test_a_larger_batch_than_was_said_is_refused_later(rising: Path, backend: Ba
     assert len(buffer.sample(4)) == 4
     with refused(backend, buffer, ReplayError, "room for 4"):
         buffer.sample(5)
+
+
+def set_of(actions: list[float]) -> DemoSet:
+    """One episode with a step for each action."""
+    demos = DemoSet(1, 1)
+    demos.begin_episode()
+    for number, action in enumerate(actions):
+        demos.add([number / 8], [action], number, [(number + 1) / 8], False)
+    demos.end_episode(success=True)
+    return demos
+
+
+def test_a_set_is_loaded_like_its_file(backend: Backend) -> None:
+    buffer = backend.buffer(1, 1, 20)
+    assert load_demos_into_replay(buffer, set_of([1, 2, 3]), batch_size=4).rows == 3
+    assert backend.numpy(buffer.column("action"))[:3].tolist() == [[1], [2], [3]]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "actions", "bad"),
+    [
+        ("uint8", [0.0, -1.0], "-1.0"),
+        ("uint8", [7.0, 256.0], "256.0"),
+        ("uint64", [0.0, -1.0], "-1.0"),
+        ("int8", [3.0, -129.0], "-129.0"),
+        ("int8", [0.0, 128.0], "128.0"),
+        ("int64", [1.0, 0.5], "0.5"),
+    ],
+)
+def test_the_number_that_a_column_of_integers_does_not_hold_is_named(
+    dtype: str, actions: list[float], bad: str, backend: Backend
+) -> None:
+    buffer = backend.buffer(1, 1, 20, action_dtype=dtype)
+    with load_refused(backend, buffer, ColumnValueError, f"action: {bad} was filed"):
+        load_demos_into_replay(buffer, set_of(actions), batch_size=4)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "actions"),
+    [
+        ("uint8", [0, 255]),
+        ("int8", [-128, 127]),
+        ("int64", [-(2**63), 2**62]),
+        ("uint64", [0, 2**63]),
+    ],
+)
+def test_the_ends_of_a_column_of_integers_are_loaded(
+    dtype: str, actions: list[int], backend: Backend
+) -> None:
+    buffer = backend.buffer(1, 1, 20, action_dtype=dtype)
+    load_demos_into_replay(buffer, set_of([float(action) for action in actions]), batch_size=4)
+    assert backend.numpy(buffer.column("action"))[:2, 0].tolist() == actions
+
+
+def test_a_block_that_is_not_set_up_is_named(rising: Path, backend: Backend) -> None:
+    block = block_over(backend.buffer(1, 1, 20), 4, ready=False)
+    with load_refused(backend, block, OrderError, "load_demos_into_replay before setup"):
+        load_demos_into_replay(block, rising)

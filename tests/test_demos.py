@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import struct
 import subprocess
 import sys
 import tracemalloc
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,11 +25,14 @@ from cpreplay import (
     DemoFilter,
     DemoSet,
     DTypeError,
+    MemoryLimitError,
     OrderError,
     ShapeError,
+    atomic_file,
     read_demo_file,
     write_demo_file,
 )
+from cpreplay.atomic_file import replaced_file
 from cpreplay.demos import file
 from tests.demo_files import FOLDER, make
 
@@ -808,4 +813,130 @@ def test_a_file_larger_than_the_memory_is_refused_before_it_is_read(
     write_demo_file(path, two_episodes())
     monkeypatch.setattr("cpreplay.demos.file.host_memory", lambda: 64)
     with pytest.raises(cpreplay.MemoryLimitError, match=r"a\.demo.*64 bytes"):
+        read_demo_file(path)
+
+
+def test_widths_may_be_as_large_as_a_record_allows() -> None:
+    demos = DemoSet(2**27, 2**27)
+    assert (demos.obs_dim, demos.act_dim) == (2**27, 2**27)
+
+
+def test_a_filter_cannot_be_changed() -> None:
+    keep = DemoFilter()
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        keep.successful_only = True  # type: ignore[misc]
+    assert {keep: 1}[DemoFilter()] == 1
+
+
+def test_two_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "a.demo"
+    with replaced_file(path) as first, replaced_file(path) as second:
+        first.write(b"first")
+        second.write(b"second")
+    assert path.read_bytes() == b"first"  # which ended last
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_of_opening_comes_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError("not here")
+
+    monkeypatch.setattr(atomic_file, "open", refuse, raising=False)
+    with pytest.raises(PermissionError, match="not here"):
+        write_demo_file(tmp_path / "a.demo", two_episodes())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs descriptors of folders")
+def test_the_folder_of_a_new_file_is_put_on_disk_and_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def next_descriptor() -> int:
+        descriptor = os.open(tmp_path, os.O_RDONLY)
+        os.close(descriptor)
+        return descriptor
+
+    synced = []
+    fsync, free = os.fsync, next_descriptor()
+
+    def noted_fsync(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    write_demo_file(tmp_path / "a.demo", two_episodes())
+    assert synced == [(tmp_path / "a.demo").stat().st_ino, tmp_path.stat().st_ino]
+    assert next_descriptor() == free
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs the permissions of Unix")
+def test_a_file_that_is_replaced_keeps_its_group_bit(tmp_path: Path) -> None:
+    path = tmp_path / "a.demo"
+    write_demo_file(path, two_episodes())
+    path.chmod(0o2640)
+    write_demo_file(path, two_episodes())
+    assert path.stat().st_mode & 0o7777 == 0o2640
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("intervened", 0.0, DTypeError),
+        ("intervened", 2, ColumnValueError),
+        ("obs", [1e39, 0.0], ColumnValueError),  # beyond float32
+        ("action", [1e39], ColumnValueError),
+        ("action", [2**24 + 1], ColumnValueError),  # no float32
+        ("next_obs", [0.0, -1e39], ColumnValueError),
+    ],
+)
+def test_a_value_that_float32_or_a_flag_does_not_hold_is_refused(
+    name: str, value: Any, error: type[Exception]
+) -> None:
+    demos = open_set()
+    with pytest.raises(error, match=name):
+        demos.add(**{**STEP, name: value})
+    demos.add(**STEP)
+    demos.end_episode(False)
+    assert demos.rows["reward"].tolist() == [4, 10, 4]
+
+
+def test_the_steps_of_an_open_episode_are_not_counted() -> None:
+    demos = open_set()
+    assert (len(demos), len(demos.rows), len(demos.episodes)) == (1, 1, 1)
+
+
+def test_no_step_follows_a_terminal_one_that_was_not_the_first() -> None:
+    demos = open_set()
+    demos.add(**STEP)
+    demos.add(**{**STEP, "terminated": True})
+    with pytest.raises(OrderError, match="last step ended the MDP"):
+        demos.add(**STEP)
+    demos.end_episode(True)
+    assert demos.rows["done"].tolist()[-3:] == [0, 0, 1]
+
+
+def test_an_episode_without_a_step_can_be_discarded() -> None:
+    demos = DemoSet(1, 1)
+    demos.begin_episode()
+    demos.discard_episode()
+    demos.begin_episode()
+
+
+@pytest.mark.parametrize("done", [2.0, -1.0, 0.5, 1e-40])
+def test_done_is_zero_or_one(done: float, tmp_path: Path) -> None:
+    one, other = struct.pack("<f", 1.0), struct.pack("<f", done)
+    assert ONE_ROW.count(one) == 1
+    with pytest.raises(DemoFileError, match="done of row 0 is neither 0 nor 1"):
+        read(ONE_ROW.replace(one, other), tmp_path)
+
+
+def test_a_file_as_large_as_the_memory_is_read_and_a_larger_one_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.demo"
+    path.write_bytes(make.GOOD)
+    for memory in (len(make.GOOD), None):
+        monkeypatch.setattr(file, "host_memory", lambda memory=memory: memory)
+        assert len(read_demo_file(path)) == 5
+    monkeypatch.setattr(file, "host_memory", lambda: len(make.GOOD) - 1)
+    with pytest.raises(MemoryLimitError, match=r"a\.demo"):
         read_demo_file(path)

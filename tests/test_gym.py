@@ -556,25 +556,6 @@ def test_columns_of_another_number_of_environments_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("terminated", [0, 1]),
-        ("terminated", [0.0, np.nan]),
-        ("truncated", ["", "x"]),
-        ("truncated", [None, True]),
-        ("reward", ["1", "2"]),
-        ("reward", [None, 1.0]),
-        ("reward", [1j, 2j]),
-    ],
-)
-def test_columns_of_another_kind_are_refused(name: str, value: Any, stub: Any) -> None:
-    recorder = stub()
-    with pytest.raises(DTypeError, match=name):
-        recorder.record(**step_of(**{name: value}))
-    assert recorder.record(**step_of()).obs.tolist() == [[0] * 3] * 2
-
-
-@pytest.mark.parametrize(
     "mask", [[1, 0], [True], [[True, False]], True, [True, False, True], ["a", "b"]]
 )
 def test_a_reset_mask_that_is_none_is_refused(mask: Any, stub: Any) -> None:
@@ -606,16 +587,6 @@ def test_an_end_without_its_final_observation_is_refused(info: dict[str, Any], s
     assert step.obs.tolist() == [[0] * 3] * 2
     assert step.next_obs.tolist() == [[1] * 3, [7] * 3]
     assert recorder.record(**step_of()).obs.tolist() == [[1] * 3] * 2
-
-
-def test_a_final_observation_of_another_shape_is_refused(stub: Any) -> None:
-    recorder = stub()
-    ended = np.array([False, True])
-    for final in (np.zeros(2), np.zeros(1), 5.0):
-        info = {"final_obs": final_of(None, final)}
-        with pytest.raises(ShapeError, match="final"):
-            recorder.record(**step_of(info=info, terminated=ended))
-    assert recorder.record(**step_of()).obs.tolist() == [[0] * 3] * 2
 
 
 # Importing
@@ -655,3 +626,75 @@ def test_a_later_reset_has_the_dtype_of_the_first(stub: Any) -> None:
 def test_an_info_without_final_observations_is_refused(info: Any, stub: Any) -> None:
     with pytest.raises(ConfigurationError, match="final_obs"):
         stub().record(**step_of(terminated=np.ones(2, bool), info=info))
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint8", "int64", "float16", "float32", "float64"]
+)
+def test_rewards_may_be_numbers_of_any_kind(dtype: str, stub: Any) -> None:
+    step = stub().record(**step_of(reward=np.array([0, 1], dtype)))
+    assert (step.reward.dtype, step.reward.tolist()) == (dtype, [0, 1])
+
+
+@pytest.mark.parametrize("shape", [(2,), (2, 1), (2, 3), (2, 2, 2)])
+def test_actions_may_have_any_shape_of_their_own(shape: tuple[int, ...], stub: Any) -> None:
+    action = np.arange(np.prod(shape)).reshape(shape)
+    assert stub().record(**step_of(action=action)).action.tolist() == action.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("terminated", [0, 1]),
+        ("terminated", [0.0, np.nan]),
+        ("truncated", [0, 1]),
+        ("truncated", ["", "x"]),
+        ("truncated", [None, True]),
+        ("reward", ["1", "2"]),
+        ("reward", [None, 1.0]),
+        ("reward", [1j, 2j]),
+    ],
+)
+def test_columns_of_another_kind_are_refused(name: str, value: Any, stub: Any) -> None:
+    recorder = stub()
+    wanted = "numbers" if name == "reward" else "bool"
+    with pytest.raises(DTypeError, match=f"{name} is .*, and {wanted} is wanted"):
+        recorder.record(**step_of(**{name: value}))
+    assert recorder.record(**step_of()).obs.tolist() == [[0] * 3] * 2
+
+
+def test_a_final_observation_of_another_shape_is_refused(stub: Any) -> None:
+    recorder = stub()
+    ended = np.array([False, True])
+    for final in (np.zeros(2), np.zeros(1), 5.0, np.zeros((1, 3)), np.zeros((3, 1))):
+        info = {"final_obs": final_of(None, final)}
+        with pytest.raises(ShapeError, match="final"):
+            recorder.record(**step_of(info=info, terminated=ended))
+    assert recorder.record(**step_of()).obs.tolist() == [[0] * 3] * 2
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_final_observations_of_another_number_of_environments_are_refused(
+    count: int, stub: Any
+) -> None:
+    info = {"final_obs": final_of(*[np.zeros(3)] * count)}
+    with pytest.raises(ConfigurationError, match="final_obs"):
+        stub().record(**step_of(info=info, terminated=np.array([True, False])))
+
+
+def test_what_reset_returned_as_a_whole_is_refused(stub: Any) -> None:
+    both = (np.zeros((2, 3)), {})
+    with pytest.raises(ShapeError, match="reset: obs is a tuple"):
+        stub().reset(both)
+    with pytest.raises(ShapeError, match="record: obs is a tuple"):
+        stub().record(**step_of(obs=both))
+
+
+def test_the_mode_of_a_wrapped_vector_is_its_own() -> None:
+    with vector(SyncVectorEnv, diary, 2, AutoresetMode.DISABLED) as envs:
+        envs.metadata = {**envs.metadata, "autoreset_mode": AutoresetMode.NEXT_STEP}
+        recorder = TransitionRecorder(gymnasium.vector.VectorWrapper(envs))
+        recorder.reset(np.zeros((2, 3), np.float32))
+        recorder.record(**step_of(terminated=np.array([True, False])))
+        with pytest.raises(OrderError, match="environments \\[0\\] have ended"):
+            recorder.record(**step_of())

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import cpreplay
-from cpreplay import errors
+from cpreplay import ColumnValueError, GPUNStepBuffer, NStepBuffer, errors, host_nstep
 from cpreplay.cuda_device import Kernels
 from tests.conftest import Backend
 from tests.cuda_emulator import emu
@@ -1211,3 +1211,167 @@ def test_what_a_masked_environment_gives_is_not_held_against_a_quantized_ring() 
     assert out.obs.tolist() == [[0.5]]
     with pytest.raises(errors.ColumnValueError, match="obs"):
         buffer.append(obs, zeros, zeros, obs, flags, flags)
+
+
+@pytest.mark.parametrize("width", [1, 255, 256, 257, 1000])
+def test_rows_of_booleans_of_any_width_are_copied_whole(width: int, backend: Backend) -> None:
+    spec = Spec((width,), (), "bool", "float32", {"w": ((width,), "bool")})
+    buffer, recording = spec.make(backend, 2, n_envs=2), Recording(2, 0.9, 2)
+    for number in range(3):
+        steps = [spec.step(2 * number + env, truncated=number == 2) for env in range(2)]
+        recording.append(steps)
+        got = append(backend, buffer, spec.stacked(steps))
+        assert_same(got, spec.expected(recording.windows_of(number), 0.9))
+
+
+def test_a_return_of_minus_zeros_is_zero(backend: Backend) -> None:
+    buffer = NUMBERS.make(backend, 2)
+    got = play(backend, buffer, NUMBERS, episode([-0.0, -0.0], end="truncated"))
+    assert got["reward"].view(np.uint32).tolist() == [0, 0]
+
+
+def test_rows_are_copied_in_the_widest_words_that_fit(emulated_device: Backend) -> None:
+    if emu.config.mode != "check":
+        pytest.skip("accesses are counted in mode check")
+
+    def accesses(nbytes: int) -> int:
+        steps = GPUNStepBuffer(1, nbytes, (), obs_dtype="uint8")
+        row = np.zeros((1, nbytes), np.uint8)
+        with sim.recording() as record:
+            steps.append(row, [0], [0], row, [False], [False])
+            emulated_device.cupy.cuda.Device().synchronize()
+        return sum(count for _, count in record.ran)
+
+    assert len({accesses(11 * word) for word in (1, 2, 4, 8, 16)}) == 1  # each 11 words
+
+
+def test_any_byte_but_zero_of_a_mask_is_true(backend: Backend) -> None:
+    buffer = NUMBERS.make(backend, 4, n_envs=3)
+    zeros, no = np.zeros(3, np.float32), np.zeros(3, bool)
+    mask = backend.array([0, 2, 255], np.uint8).view(bool)
+    append(backend, buffer, named(zeros, zeros, zeros, zeros, no, no), mask)
+    assert backend.numpy(buffer.pending).tolist() == [0, 1, 1]
+    append(backend, buffer, named(zeros, zeros, zeros, zeros, no, no))
+    buffer.reset(mask)
+    assert backend.numpy(buffer.pending).tolist() == [1, 0, 0]
+
+
+def test_plain_numbers_take_the_columns_dtypes(backend: Backend) -> None:
+    buffer = NUMBERS.make(backend, 1)
+    got = emitted(backend, buffer.append(1, 2, 3, 4, 0, truncated=1))
+    for name, (shape, dtype) in NUMBERS.forms().items():
+        assert (got[name].dtype, got[name].shape) == (dtype, (1, *shape)), name
+    assert [got[name].tolist() for name in ("obs", "action", "reward", "next_obs")] == [
+        [1],
+        [2],
+        [3],
+        [4],
+    ]
+
+
+def test_a_step_that_was_broken_off_was_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = NStepBuffer(2, (), ())
+
+    def refuse(*_: Any) -> None:
+        raise MemoryError("no more")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(host_nstep, "window_returns", refuse)
+        with pytest.raises(MemoryError):
+            buffer.append(0.0, 0.0, 1.0, 1.0, False, False)
+    assert buffer.pending.tolist() == [0]
+    buffer.append(5.0, 0.0, 1.0, 6.0, False, False)
+    assert buffer.append(6.0, 0.0, 1.0, 7.0, False, False).obs.tolist() == [5.0]
+
+
+def test_a_state_of_pixels_is_restored_unless_codes_do_not_have_it() -> None:
+    def make() -> NStepBuffer:
+        return NStepBuffer(3, (2,), (), obs_store_dtype="uint8")
+
+    buffer, other = make(), make()
+    buffer.append([0.0, 1.0], 0.0, 1.0, [1.0, 0.5], False, False)
+    state = buffer.state()
+    state["obs"][0, 0, 1] = 1.5
+    with pytest.raises(ColumnValueError, match="obs"):
+        other.restore(state)
+    assert other.pending.tolist() == [0]
+    other.restore(buffer.state())
+    assert other.state()["obs"].tolist() == buffer.state()["obs"].tolist()
+
+
+def test_a_state_may_hold_lists_of_the_right_numbers(backend: Backend) -> None:
+    buffer, other = NUMBERS.make(backend, 3), NUMBERS.make(backend, 3)
+    play(backend, buffer, NUMBERS, episode([1.0, 2.0], end="none"))
+    state = buffer.state()
+    with pytest.raises(errors.ConfigurationError, match="obs is float64"):
+        other.restore({**state, "obs": state["obs"].tolist()})
+    other.restore({**state, "pending": state["pending"].tolist()})
+    assert backend.numpy(other.pending).tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda state: {**state, "reward": state["reward"].reshape(3, 2)}, r"reward .* \(3, 2\)"),
+        (lambda state: {**state, "obs": state["obs"].reshape(6)}, r"obs .* \(6,\)"),
+        (
+            lambda state: {**state, "pending": state["pending"].reshape(2, 1)},
+            r"pending .* \(2, 1\)",
+        ),
+        (lambda state: {**state, "pending": state["pending"] + 3}, r"pending .* \[0, 3\)"),
+    ],
+)
+def test_a_state_of_other_shapes_or_counts_is_refused(
+    change: Any, message: str, backend: Backend
+) -> None:
+    buffer = NUMBERS.make(backend, 3, n_envs=2)
+    with pytest.raises(errors.ConfigurationError, match=message):
+        buffer.restore(change(buffer.state()))
+    assert backend.numpy(buffer.pending).tolist() == [0, 0]
+
+
+def test_an_n_step_buffer_works_on_its_own_card_alone(emulated_device: Backend) -> None:
+    sim.device_count = 2
+    second = GPUNStepBuffer(2, (), (), device=1)
+    elsewhere = [emulated_device.array(value, np.float32) for value in (0, 0, 0, 0)]
+    state = NStepBuffer(2, (), ()).state()
+    calls = [
+        lambda: second.append(0.0, 0.0, 0.0, 0.0, False, False),
+        lambda: second.append(*elsewhere, False, False),
+        lambda: second.reset(),
+        lambda: second.reset([True]),
+        lambda: second.state(),
+        lambda: second.restore(state),
+    ]
+    with sim.recording() as record:
+        for call in calls:
+            with pytest.raises(cpreplay.ConfigurationError, match="device 1, and device 0 is curr"):
+                call()
+    assert record.launch_names == []
+    assert record.h2d_copies == record.d2h_copies == 0
+    with emulated_device.cupy.cuda.Device(1):
+        second.append(0.0, 0.0, 0.0, 0.0, False, False)
+        assert second.state()["pending"].tolist() == [1]
+
+
+@pytest.mark.parametrize("name", ["discount", "truncated", "valid", "pending"])
+def test_an_extra_column_that_an_n_step_buffer_has_itself_is_named(
+    name: str, backend: Backend
+) -> None:
+    with pytest.raises(errors.ConfigurationError, match=f"extra_columns: '{name}' is one of"):
+        Spec(extra={name: ((), "float32")}).make(backend, 2)
+
+
+def test_transitions_are_compared_by_identity_and_cannot_be_changed() -> None:
+    buffer = NStepBuffer(1, (), ())
+    one, other = (buffer.append(0.0, 0.0, 1.0, 1.0, False, False) for _ in range(2))
+    assert one != other
+    assert len({one, other, one}) == 2
+    with pytest.raises(AttributeError):
+        one.obs = other.obs
+
+
+def test_a_dtype_that_no_buffer_stores_is_refused(backend: Backend) -> None:
+    kind = GPUNStepBuffer if backend.is_device else NStepBuffer
+    with pytest.raises(errors.ConfigurationError, match="obs_store_dtype"):
+        kind(2, (), (), obs_store_dtype="int8")

@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 import cpreplay
-from cpreplay import NStepSampleStep, ReplaySampleStep, block_aliases, errors
+from cpreplay import (
+    ConfigurationError,
+    NStepSampleStep,
+    ReplaySampleStep,
+    block_aliases,
+    errors,
+    nstep_steps,
+)
 from tests.conftest import Backend
 from tests.models import RingModel
 from tests.nstep_model import Recording, Step, Window
@@ -670,3 +677,101 @@ def test_threads_with_an_environment_each_lose_no_window() -> None:
 def test_columns_that_are_no_mapping_are_refused_by_the_buffer() -> None:
     with pytest.raises(errors.ConfigurationError, match="extra_columns"):
         block_aliases.NStepUniformSampleCpuStep(2, (), 4, 20, 3, 0.9, extra_columns=["discount"])
+
+
+@pytest.mark.parametrize("truncated", [(), ((2,), bool), "uint8", ((1,), bool)])
+def test_a_truncated_column_has_to_be_one_bool(truncated: Any, backend: Backend) -> None:
+    extra = {"discount": (), "truncated": truncated}
+    buffer = backend.buffer(1, (), 20, extra_columns=extra)
+    with pytest.raises(ConfigurationError, match="truncated"):
+        NStepSampleStep(ReplaySampleStep(buffer, 2), 3, 0.9)
+
+
+@pytest.mark.parametrize("enable", [True, False])
+def test_ere_is_turned_on_and_off_behind_a_block(enable: bool, backend: Backend) -> None:
+    buffer = backend.buffer(1, (), 20, extra_columns={"discount": ()})
+    block = NStepSampleStep(ReplaySampleStep(buffer, 2), 3, 0.9)
+    block.configure_ere()
+    block.configure_ere(enable)
+    assert buffer.stats()["ere"] is enable
+
+
+def test_columns_of_any_kind_go_through_a_block(backend: Backend) -> None:
+    buffer = backend.buffer(
+        (2,), (), 20, obs_dtype="float64", action_dtype="int64",
+        extra_columns={"before": ((3,), "int16"), "discount": (), "after": "float64"},
+    )  # fmt: skip
+    block = NStepSampleStep(ReplaySampleStep(buffer, 2), 3, 0.5)
+    block.setup(0)
+    third = 1 / 3  # which float32 does not have
+    block.add(
+        [third, 2.0], 2**40, 1.0, [3.0, third], terminated=True, truncated=False,
+        before=np.array([1, -2, 300], np.int16), after=np.float64(third),
+    )  # fmt: skip
+    rows = {
+        name: backend.numpy(buffer.column(name))[0].tolist()
+        for name in ("obs", "action", "next_obs", "before", "discount", "after")
+    }
+    assert rows == {
+        "obs": [third, 2.0], "action": 2**40, "next_obs": [3.0, third],
+        "before": [1, -2, 300], "discount": 0.0, "after": third,
+    }  # fmt: skip
+
+
+def test_a_block_has_the_batch_size_of_the_one_behind_it(backend: Backend) -> None:
+    buffer = backend.buffer(1, (), 20, extra_columns={"discount": ()})
+    assert NStepSampleStep(ReplaySampleStep(buffer, 7), 3, 0.9).batch_size == 7
+
+
+def test_one_step_and_its_windows_are_taken_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = Backend("host").buffer((), (), 20, extra_columns={"discount": ()})
+    block = NStepSampleStep(ReplaySampleStep(buffer, 2), 3, 0.9)
+    block.setup(0)
+    begun, go_on = threading.Event(), threading.Event()
+    plain = nstep_steps.store_windows
+
+    def slow(*args: Any) -> None:
+        begun.set()
+        assert go_on.wait(10)
+        plain(*args)
+
+    def step() -> None:
+        block.add(0.0, 0.0, 1.0, 1.0, False, False)
+
+    monkeypatch.setattr(nstep_steps, "store_windows", slow)
+    threads = [threading.Thread(target=step) for _ in range(2)]
+    threads[0].start()
+    assert begun.wait(10)
+    threads[1].start()
+    threads[1].join(0.1)
+    assert block.nstep.pending.tolist() == [1]  # the second step waits for the first one's windows
+    go_on.set()
+    for thread in threads:
+        thread.join(10)
+    assert block.nstep.pending.tolist() == [2]
+
+
+def test_an_alias_without_columns_of_its_own_makes_the_discount(backend: Backend) -> None:
+    kind = "Gpu" if backend.is_device else "Cpu"
+    for policy in ("Uniform", "Per"):
+        make = getattr(block_aliases, f"NStep{policy}Sample{kind}Step")
+        block = make(1, (), 2, 20, 3, 0.5, extra_columns=None)
+        assert block.nstep.n == 3
+        assert [column.name for column in block.buffer.columns][5:] == ["discount"]
+
+
+def test_a_device_mask_without_an_axis_is_captured(device: Backend) -> None:
+    block = make_block(device, 2)
+    block.setup(0)
+    zero, mask = device.array(0.0, np.float32), device.array(True)
+    obs, action, flag = (
+        device.array([0.0, 0.0], np.float32), device.array(0, np.int64), device.array(False),
+    )  # fmt: skip
+    device.cupy.cuda.Device().synchronize()
+    with device.cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        block.nstep.append(obs, action, zero, obs, flag, flag, mask=mask, prob=zero)
+        graph = stream.end_capture()
+        graph.launch(stream)
+        stream.synchronize()
+    assert device.numpy(block.nstep.pending).tolist() == [1]

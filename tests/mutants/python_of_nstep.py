@@ -195,15 +195,9 @@ _NSTEP = [
     Mutant("memory is not None and needed > memory", "memory is not None and needed >= memory"),
     Mutant("memory is not None and needed > memory", "memory is None or needed > memory"),
     Mutant("memory is not None and needed > memory", "memory is not None and needed < memory"),
-    Mutant(
-        'isinstance(mask, bool) or getattr(mask, "shape", None) == ()', "isinstance(mask, bool)"
-    ),
-    Mutant(
-        'isinstance(mask, bool) or getattr(mask, "shape", None) == ()',
-        'getattr(mask, "shape", None) == ()',
-    ),
-    Mutant("mask if not (alone and self._n_envs == 1) else", "mask if not alone else"),
-    Mutant("mask if not (alone and self._n_envs == 1) else", "mask if self._n_envs != 1 else"),
+    Mutant("if self._n_envs != 1:\n            return mask", "if False:\n            return mask"),
+    Mutant("if isinstance(mask, bool):", "if False:"),
+    Mutant('mask.reshape(1) if getattr(mask, "shape", None) == () else mask', "mask"),
 ]
 
 _STEPS = [
@@ -843,13 +837,6 @@ _HOST = [
         "total, factor = np.zeros(len(length)), np.ones(len(length))",
         "total, factor = np.full(len(length), -0.0), np.ones(len(length))",
     ),
-    Mutant("shortest = int(length.min(initial=0))", "shortest = int(length.max(initial=0))"),
-    Mutant(
-        "shortest = int(length.min(initial=0))", "shortest = 0", equivalent="it saves comparisons"
-    ),
-    Mutant(
-        "shortest = int(length.min(initial=0))", "shortest = int(length.min(initial=10**9)) + 1"
-    ),
     Mutant("with np.errstate(**_QUIET):", "with np.errstate():"),
     Mutant("range(int(length.max(initial=0)))", "range(int(length.max(initial=0)) - 1)"),
     Mutant("range(int(length.max(initial=0)))", "range(int(length.max()))"),
@@ -860,15 +847,9 @@ _HOST = [
         "range(int(length.max(initial=0)) + 1)",
         equivalent="no window has such a step, so nothing is added",
     ),
-    Mutant("True if k < shortest else length > k", "True"),
-    Mutant("True if k < shortest else length > k", "length > k", equivalent="it saves comparisons"),
-    Mutant(
-        "True if k < shortest else length > k",
-        "True if k <= shortest else length > k",
-        equivalent="the least of lengths and of initial=0 is 0, and every window has a first step",
-    ),
-    Mutant("True if k < shortest else length > k", "True if k < shortest else length >= k"),
-    Mutant("True if k < shortest else length > k", "True if k < shortest else length > k + 1"),
+    Mutant("inside = length > k", "inside = True"),
+    Mutant("inside = length > k", "inside = length >= k"),
+    Mutant("inside = length > k", "inside = length > k + 1"),
     Mutant(
         "reward = factor * reward_at(k).astype(np.float64)",
         "reward = reward_at(k).astype(np.float64)",
