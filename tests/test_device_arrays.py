@@ -263,9 +263,10 @@ def test_the_default_stream_beside_a_capturing_one_is_refused_in_words(
 ) -> None:
     # CUDA lets nobody use the default stream while a blocking one captures.
     cupy = emulated_device.cupy
-    buffer = emulated_device.buffer((3,), (2,), 8)
+    buffer = emulated_device.buffer((3,), (2,), 8, prioritized=True)
     buffer.add_batch(**numbered_rows(0, 2))
     rows, out = on_device(emulated_device, numbered_rows(0, 3)), buffer.make_batch(4)
+    errors = emulated_device.array([1.0] * 4)
     buffer.synchronize()
     stream = cupy.cuda.Stream()
     with stream:
@@ -275,6 +276,7 @@ def test_the_default_stream_beside_a_capturing_one_is_refused_in_words(
         lambda: buffer.add_batch(**rows),
         lambda: buffer.sample(4, out=out),
         lambda: buffer.sample_range(4, 0, 2, out=out),
+        lambda: buffer.update_priorities(out, errors),
     ):
         with pytest.raises(cpreplay.CaptureError, match="non_blocking=True"):
             call()

@@ -17,6 +17,7 @@ from cpreplay.control import CONTROL
 from cpreplay.memory import format_bytes
 from tests.conftest import Backend
 from tests.cuda_emulator import emu
+from tests.cuda_emulator.fakecupy._simulation import sim
 from tests.golden import reference
 from tests.refusals import refused
 from tests.strategies import numbered_rows, stored_numbers
@@ -1077,10 +1078,10 @@ def test_a_beta_summed_past_one_is_told_how_to_stop_there(backend: Backend) -> N
 
 
 def test_a_float32_error_below_the_smallest_normal_one_counts_in_full(backend: Backend) -> None:
-    # 2**-140 is subnormal in float32, and cards flush it to 0 where they read it as a float32
+    # They are subnormal in float32, and cards flush them to 0 where they read them as float32.
     buffer = prioritized(backend, 2, 2, alpha=0.5)
-    buffer.update_priorities([0], backend.array([2.0**-140], np.float32))
-    assert leaves_of(backend, buffer) == [2.0**-70, 1.0]
+    buffer.update_priorities([0, 1], backend.array([2.0**-140, -9 * 2.0**-130], np.float32))
+    assert leaves_of(backend, buffer) == [2.0**-70, 3 * 2.0**-65]
 
 
 def test_a_large_draw_keeps_no_large_memory() -> None:
@@ -1110,3 +1111,17 @@ def test_an_extra_column_may_be_called_tokens(backend: Backend) -> None:
     ]
     buffer.update_priorities(batch, backend.array([0.5] * 6, np.float64))
     assert buffer.stats()["stale_updates"] == 0
+
+
+def test_an_update_is_of_a_buffer_on_the_current_card_alone(emulated_device: Backend) -> None:
+    sim.device_count = 2
+    with emulated_device.cupy.cuda.Device(1):
+        buffer = cpreplay.StoreReplayGpu((3,), (2,), 4, prioritized=True, device=1)
+        buffer.add_batch(**numbered_rows(0, 4))
+    with (
+        sim.recording() as record,
+        pytest.raises(cpreplay.ConfigurationError, match="device 1, and device 0 is current"),
+    ):
+        buffer.update_priorities([0, 1], [2.0, 3.0])
+    assert record.launch_names == []
+    assert record.h2d_copies == 0

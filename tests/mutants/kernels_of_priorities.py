@@ -820,7 +820,11 @@ _FLOATS = [
     ),
     Mutant("size < 0x00800000u ?", "size < 0x00400000u ?"),
     Mutant("size < 0x00800000u ?", "false ?"),
-    Mutant("size < 0x00800000u ?", "size < 0x01000000u ?"),
+    Mutant(
+        "size < 0x00800000u ?",
+        "size < 0x01000000u ?",
+        equivalent="numbers of the first exponent are multiples of 2**-149 by their bits too",
+    ),
     Mutant("(double)size * 0x1p-149", "(double)size * 0x1p-148"),
     Mutant("(double)size * 0x1p-149", "0.0"),
     Mutant("return bits & FLOAT_SIGN ? -x : x;", "return x;"),
@@ -836,7 +840,11 @@ _FLOATS = [
     Mutant("(u32)rint(size * 0x1p149)", "(u32)(size * 0x1p149)"),
     Mutant("(u32)rint(size * 0x1p149)", "(u32)rint(size * 0x1p148)"),
     Mutant("__double_as_longlong(x) < 0 ? bits | FLOAT_SIGN : bits", "bits"),
-    Mutant("__double_as_longlong(x) < 0 ?", "x < 0.0 ?"),
+    Mutant(
+        "__double_as_longlong(x) < 0 ?",
+        "x < 0.0 ?",
+        equivalent="sums that begin at 0 are never -0",
+    ),
 ]
 
 PRIORITY_KERNELS = {

@@ -638,7 +638,11 @@ _DEVICE_PRIORITIES = [
         "max(_WARP, min(MAX_FEW, -(-items // _WARP) * _WARP))",
         "max(_WARP, -(-items // _WARP) * _WARP)",
     ),
-    Mutant("max(_WARP, min(MAX_FEW, -(-items // _WARP) * _WARP))", "min(MAX_FEW, items)"),
+    Mutant(
+        "max(_WARP, min(MAX_FEW, -(-items // _WARP) * _WARP))",
+        "min(MAX_FEW, items)",
+        equivalent="a block of any size does the same; whole warps cost no more",
+    ),
     Mutant(
         "max(_WARP, min(MAX_FEW, -(-items // _WARP) * _WARP))",
         "min(MAX_FEW, -(-items // _WARP) * _WARP)",
