@@ -12,6 +12,9 @@ from cpreplay.demos import (
 )
 from cpreplay.errors import (
     CaptureError,
+    CheckpointError,
+    CheckpointVersionError,
+    CheckpointWarning,
     ColumnNameError,
     ColumnValueError,
     ConfigurationError,
@@ -21,6 +24,9 @@ from cpreplay.errors import (
     DTypeError,
     EmptyBufferError,
     InvariantError,
+    MarkerLabelError,
+    MarkerOverflowError,
+    MarkerTypeError,
     MemoryLimitError,
     OrderError,
     ReplayError,
@@ -31,6 +37,9 @@ from cpreplay.nstep import GPUNStepBuffer, NStepBuffer
 from cpreplay.nstep_steps import NStepSampleStep
 from cpreplay.nstep_transitions import NStepTransitions
 from cpreplay.replay import StoreReplay, StoreReplayGpu
+from cpreplay.replay_checkpoints import SalvageReport
+from cpreplay.restart import Restart, RestartPool, RestartPoolConfiguration
+from cpreplay.schedule import Schedule, validate_probability
 from cpreplay.schema import Column
 from cpreplay.steps import (
     ReplaySampleStep,
@@ -39,12 +48,14 @@ from cpreplay.steps import (
     StoreUniformSampleCpuStep,
     StoreUniformSampleGpuStep,
 )
-
-__version__ = "0.1.0"
+from cpreplay.version import __version__
 
 __all__ = [
     "Batch",
     "CaptureError",
+    "CheckpointError",
+    "CheckpointVersionError",
+    "CheckpointWarning",
     "Column",
     "ColumnNameError",
     "ColumnValueError",
@@ -60,6 +71,9 @@ __all__ = [
     "EmptyBufferError",
     "GPUNStepBuffer",
     "InvariantError",
+    "MarkerLabelError",
+    "MarkerOverflowError",
+    "MarkerTypeError",
     "MemoryLimitError",
     "NStepBuffer",
     "NStepSampleStep",
@@ -67,7 +81,12 @@ __all__ = [
     "OrderError",
     "ReplayError",
     "ReplaySampleStep",
+    "Restart",
+    "RestartPool",
+    "RestartPoolConfiguration",
+    "SalvageReport",
     "SampleRangeError",
+    "Schedule",
     "ShapeError",
     "StorePerSampleCpuStep",
     "StorePerSampleGpuStep",
@@ -78,5 +97,6 @@ __all__ = [
     "__version__",
     "load_demos_into_replay",
     "read_demo_file",
+    "validate_probability",
     "write_demo_file",
 ]

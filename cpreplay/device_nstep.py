@@ -1,6 +1,6 @@
 """n-step aggregation by the kernels of ``nstep.cu``. The contract is `ops.NStepOps`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,14 +104,18 @@ class DeviceNStep:
         pending = {name: column.get() for name, column in self._pending.items()}
         return pending_state(pending, self._starts.get(), self._counts.get(), self._n)
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def check_state(self, state: Mapping[str, Any]) -> Callable[[], None]:
         count, columns = check_state(state, self._kept, self._n, self._n_envs)
         self._card.check_current()
         self._card.refuse_capture("restoring pending steps")
-        for name, pending in self._pending.items():
-            pending.set(np.ascontiguousarray(columns[name]).reshape(pending.shape))
-        self._starts.set(np.zeros(self._n_envs, np.int64))
-        self._counts.set(np.ascontiguousarray(count))
+
+        def restore() -> None:
+            for name, pending in self._pending.items():
+                pending.set(np.ascontiguousarray(columns[name]).reshape(pending.shape))
+            self._starts.set(np.zeros(self._n_envs, np.int64))
+            self._counts.set(np.ascontiguousarray(count))
+
+        return restore
 
     def _out_column(self, name: str) -> Any:
         if name == "reward":

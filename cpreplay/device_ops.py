@@ -1,6 +1,7 @@
 """Ops on CuPy and our kernels. The contract is in `ops`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Condition
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,11 @@ from cpreplay.control import CONTROL, new_control
 from cpreplay.cuda_device import MAX_BLOCKS, THREADS, Card, Kernels, blocks_for
 from cpreplay.device_inputs import DeviceInputs
 from cpreplay.device_priorities import DevicePriorities, DrawMemory
+from cpreplay.device_snapshot import DeviceSnapshot, packed
 from cpreplay.kernel_structs import MAX_TILE, WEIGHTS, batch_addresses, columns_table, struct
+from cpreplay.philox import splitmix64
 from cpreplay.schema import Layout
+from cpreplay.words import numbered_seed, numbered_state
 
 # Below this many bytes of rows a block stores several rows; wider rows are shared by several
 # blocks, so that each thread has about one word of 16 bytes to copy.
@@ -36,7 +40,7 @@ class DeviceOps:
     reading_waits = True
 
     def __init__(
-        self, cupy: Any, layout: Layout, capacity: int, key: int, *, run: int | None
+        self, cupy: Any, layout: Layout, capacity: int, seed: int, *, run: int | None
     ) -> None:
         self._cupy = cupy
         self._card = Card(cupy)
@@ -46,7 +50,8 @@ class DeviceOps:
         self._launch = kernels.launch
         self._layout = layout
         self._control = cupy.empty(CONTROL.itemsize, np.uint8)
-        self._control.set(new_control(capacity, key, run or 0).view(np.uint8))
+        self._seed = seed
+        self._control.set(new_control(capacity, splitmix64(seed), run or 0).view(np.uint8))
         self._capacity = capacity
         self._arrays = [cupy.zeros((capacity, stride), np.uint8) for stride in layout.strides]
         # Which launch had to clamp a value of each row last; see store_codes in rows.cu.
@@ -186,6 +191,41 @@ class DeviceOps:
     @property
     def capturing(self) -> bool:
         return self._card.capturing
+
+    # State
+
+    def pieces(self, rows: int) -> tuple[tuple[int, int], ...]:
+        return ()  # its snapshots have nothing to set aside
+
+    def snapshot(self, size: int, changed: Condition, *, apart: bool) -> DeviceSnapshot:
+        self._card.check_current()
+        return DeviceSnapshot(self._card, self._layout, self._arrays, size, apart=apart)
+
+    def put_rows(self, first: int, columns: Mapping[str, NDArray[Any]]) -> None:
+        rows = len(next(iter(columns.values())))
+        for array, part in zip(self._arrays, packed(self._layout, columns, rows), strict=True):
+            array[first : first + rows].set(part)
+
+    def clear_rows(self, first: int, end: int) -> None:
+        self._last_invalid.fill(0)
+        if first < end:
+            for array in self._arrays:
+                array[first:end].fill(0)
+
+    def generator(self) -> dict[str, Any]:
+        return numbered_state(self._seed)
+
+    def check_generator(self, state: Mapping[str, Any], seed: int | None) -> Callable[[], None]:
+        new = numbered_seed(state, seed)
+        return lambda: setattr(self, "_seed", new)
+
+    def set_control(self, fields: Mapping[str, int | float]) -> None:
+        self._card.check_current()
+        self._card.refuse_capture("restoring a buffer")
+        record = self._control.get().view(CONTROL)
+        for name, value in fields.items():
+            record[name] = value
+        self._control.set(record.view(np.uint8))
 
     # Parts of the above
 

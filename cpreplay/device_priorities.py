@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cpreplay.batch import Batch
 from cpreplay.cuda_device import THREADS, Card, Kernels, blocks_for
@@ -117,6 +118,19 @@ class DevicePriorities:
             launch("sum_ancestors", grid, *arguments, np.int64(level))
         launch("end_update", (1,), self._tree, threads=1)
         self._broken_off = False
+
+    def leaves(self, size: int) -> NDArray[np.float32]:
+        self._mend()
+        leaves: NDArray[np.float32] = self._levels[0][:size].get()
+        return leaves
+
+    def set_leaves(self, first: int, leaves: NDArray[np.float32]) -> None:
+        self._broken_off = True  # until the sums are made again
+        self._levels[0][first : first + len(leaves)].set(np.ascontiguousarray(leaves))
+
+    def take_up(self, run: int) -> None:
+        self._run = run
+        self._mend()
 
     def _mend(self) -> None:
         """Put scratch and sums right where an update was broken off, as by a KeyboardInterrupt."""

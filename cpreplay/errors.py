@@ -57,6 +57,14 @@ class DemoFileError(ReplayError, ValueError):
     """A file of demonstrations that is damaged, foreign, or does not fit; the message says how."""
 
 
+class CheckpointError(ReplayError, ValueError):
+    """A checkpoint that is damaged, foreign, of a later version, or does not fit."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint of restart points could not be used, or not all of it; the message says why."""
+
+
 class DeviceUnavailableError(ReplayError, ImportError, RuntimeError):
     """CuPy, what CuPy needs to compile, a driver, or a card is missing; the message says which."""
 
@@ -66,3 +74,21 @@ class InvariantError(ReplayError, RuntimeError):
 
     That is a fault in cpreplay, or memory that someone else wrote.
     """
+
+
+class MarkerLabelError(ReplayError, KeyError):
+    """Marker values without a label that the restart pool's key or bounds name."""
+
+    __str__ = Exception.__str__  # KeyError's own shows the message in quotes
+
+
+class MarkerTypeError(ReplayError, TypeError):
+    """Marker values that are no mapping from texts to ints."""
+
+
+class MarkerOverflowError(ReplayError, OverflowError):
+    """A marker value that does not fit 64 bits."""
+
+
+class CheckpointVersionError(CheckpointError):
+    """A checkpoint of a version that this library does not read yet; the message has both."""

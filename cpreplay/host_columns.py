@@ -47,6 +47,11 @@ class StoredColumn:
         rows = len(values)
         self._bytes[first : first + rows] = np.ndarray(rows, self._bytes.dtype, values)
 
+    def read(self, first: int, out: NDArray[Any]) -> None:
+        """Copy rows from ``first`` on into a contiguous array of the stored dtype."""
+        rows = len(out)
+        np.ndarray(rows, self._bytes.dtype, out)[...] = self._bytes[first : first + rows]
+
 
 class Gather:
     """Copies rows of one storage array into the columns of a batch."""

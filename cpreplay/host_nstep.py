@@ -100,15 +100,19 @@ class HostNStep:
     def state(self) -> dict[str, Any]:
         return pending_state(self._pending, self._start, self._count, self._n)
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def check_state(self, state: Mapping[str, Any]) -> Callable[[], None]:
         count, columns = check_state(state, self._kept, self._n, self._n_envs)
         for column in self._quantized:
             if column.name in columns:
                 refuse_unquantizable(columns[column.name], column)
-        for name, pending in self._pending.items():
-            pending[...] = columns[name].reshape(pending.shape)
-        self._start[...] = 0
-        self._count[...] = count
+
+        def restore() -> None:
+            for name, pending in self._pending.items():
+                pending[...] = columns[name].reshape(pending.shape)
+            self._start[...] = 0
+            self._count[...] = count
+
+        return restore
 
     def _windows(
         self,

@@ -3,8 +3,8 @@
 The contract is in `ops`. Nothing here takes a lock: the buffer does.
 """
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from threading import Condition
 from typing import Any
 
 import numpy as np
@@ -13,40 +13,16 @@ from numpy.typing import NDArray
 from cpreplay.aligned import aligned_zeros
 from cpreplay.batch import Batch
 from cpreplay.control import ere_window, new_control, ring_head, ring_size
-from cpreplay.errors import ConfigurationError
 from cpreplay.host_columns import BatchBlock, Gather, HostBatchMemory, StoredColumn
 from cpreplay.host_inputs import HostInputs
 from cpreplay.host_priorities import HostPriorities
-from cpreplay.philox import ROWS, TARGETS, philox_words, splitmix64
+from cpreplay.host_snapshot import HostSnapshot
+from cpreplay.philox import ROWS, TARGETS, splitmix64
 from cpreplay.schema import Layout
-
-# The generators whose raw words are 64 random bits. A raw word of MT19937, say, has only 32.
-_RAW_64_BIT = (np.random.PCG64, np.random.PCG64DXSM, np.random.SFC64, np.random.Philox)
+from cpreplay.words import Words
 
 # Batch sizes whose memory layout is remembered.
 _KEPT_BLOCKS = 64
-
-Words = Callable[[int, int, int], NDArray[np.uint64]]  # (draw number, lanes, purpose) -> words
-
-
-def word_source(seed: int, rng: Any) -> Words:
-    """Where the random words of a host buffer come from; see ``rng`` of `StoreReplay`."""
-    if isinstance(rng, str):
-        if rng != "philox":
-            raise ConfigurationError(f"rng={rng!r}: the only generator with a name is 'philox'")
-        key = splitmix64(seed)
-        return functools.partial(philox_words, key)
-    if rng is None:
-        rng = np.random.Generator(np.random.PCG64(seed))
-    if not isinstance(rng, np.random.Generator):
-        raise ConfigurationError(
-            f"rng={rng!r}: a numpy.random.Generator is wanted, or 'philox'; make one with "
-            "numpy.random.default_rng(seed)"
-        )
-    if type(rng.bit_generator) in _RAW_64_BIT:
-        raw = rng.bit_generator.random_raw
-        return lambda draw, lanes, purpose: raw(lanes)
-    return lambda draw, lanes, purpose: rng.integers(0, 2**64, lanes, np.uint64)
 
 
 class HostOps:
@@ -56,12 +32,12 @@ class HostOps:
     reading_waits = False
 
     def __init__(
-        self, layout: Layout, capacity: int, words: Words, key: int, *, run: int | None
+        self, layout: Layout, capacity: int, words: Words, seed: int, *, run: int | None
     ) -> None:
         self._layout = layout
         self._words = words
         self._inputs = HostInputs(layout.columns)
-        self._control = new_control(capacity, key, run or 0)
+        self._control = new_control(capacity, splitmix64(seed), run or 0)
         # Views of single fields: a number is read with item(), written with [0] =.
         self._total = self._control["total"]
         self._draws = self._control["draws"]
@@ -112,16 +88,24 @@ class HostOps:
         if mask is not None:
             columns = [values[mask] for values in columns]
             rows = int(np.count_nonzero(mask))
-        total, demo_count, capacity = self._cursor()
-        end = total + rows
-        done = max(0, rows - (capacity - demo_count))  # what this very batch overwrites
-        while done < rows:  # twice where the batch wraps
-            head = ring_head(total + done, demo_count, capacity)
-            count = min(rows - done, capacity - head)
+        pieces = self.pieces(rows)
+        done = rows - sum(count for _, count in pieces)
+        for head, count in pieces:
             for column, values in zip(self._columns, columns, strict=True):
                 column.write(head, values[done : done + count])
             done += count
-        self._total[0] = end
+        self._total[0] = self._total.item() + rows
+
+    def pieces(self, rows: int) -> list[tuple[int, int]]:
+        total, demo_count, capacity = self._cursor()
+        done = max(0, rows - (capacity - demo_count))  # what the very same rows overwrite
+        pieces = []
+        while done < rows:  # twice where they wrap
+            head = ring_head(total + done, demo_count, capacity)
+            count = min(rows - done, capacity - head)
+            pieces.append((head, count))
+            done += count
+        return pieces
 
     def make_batch(self, batch_size: int) -> Batch:
         block = self._blocks.get(batch_size)
@@ -150,13 +134,13 @@ class HostOps:
     def sample(self, batch: Batch) -> None:
         lanes = len(batch)
         if self.priorities:
-            self.priorities.draw(batch, self._words(self._draws.item(), lanes, TARGETS))
+            self.priorities.draw(batch, self._words.draw(self._draws.item(), lanes, TARGETS))
             self._gather(batch)
             return
         total, demo_count, capacity = self._cursor()
         size = ring_size(total, capacity)
         ere = bool(self._ere_enabled.item())
-        words = self._words(self._draws.item(), lanes, ROWS)
+        words = self._words.draw(self._draws.item(), lanes, ROWS)
         rows = batch._memory.rows
         if demo_count:
             online = size - demo_count
@@ -181,7 +165,7 @@ class HostOps:
 
     def sample_range(self, batch: Batch, low: int, high: int) -> None:
         rows = batch._memory.rows
-        self._rows_of_span(self._words(self._draws.item(), len(batch), ROWS), high - low, rows)
+        self._rows_of_span(self._words.draw(self._draws.item(), len(batch), ROWS), high - low, rows)
         rows += np.uint64(low)
         if self.priorities:
             self.priorities.mark_uniform(batch)
@@ -206,6 +190,31 @@ class HostOps:
 
     def synchronize(self) -> None:
         """Nothing is ever queued on the host."""
+
+    # State
+
+    def snapshot(self, size: int, changed: Condition, *, apart: bool) -> HostSnapshot:
+        total, demo_count, capacity = self._cursor()
+        head = ring_head(total, demo_count, capacity) if total >= capacity else 0
+        return HostSnapshot(self._layout, self._arrays, size, changed, demo_count, head)
+
+    def put_rows(self, first: int, columns: Mapping[str, NDArray[Any]]) -> None:
+        for column in self._columns:
+            column.write(first, columns[column.column.name])
+
+    def clear_rows(self, first: int, end: int) -> None:
+        for array in self._arrays:
+            array[first:end] = b""
+
+    def generator(self) -> dict[str, Any]:
+        return self._words.state()
+
+    def check_generator(self, state: Mapping[str, Any], seed: int | None) -> Callable[[], None]:
+        return self._words.restore(state, seed)
+
+    def set_control(self, fields: Mapping[str, int | float]) -> None:
+        for name, value in fields.items():
+            self._control[name] = value
 
     # Parts of the above
 

@@ -107,6 +107,17 @@ class HostPriorities:
         if largest > self._max_priority.item():
             self._raise_maximum(rows, priorities)
 
+    def leaves(self, size: int) -> NDArray[np.float32]:
+        self._settle()
+        return self._tree.leaves[:size].copy()
+
+    def set_leaves(self, first: int, leaves: NDArray[np.float32]) -> None:
+        self._tree.fill(first, len(leaves), leaves)
+
+    def take_up(self, run: int) -> None:
+        self._run = run
+        self._settled = self._total.item()
+
     def configure(self, alpha: float, beta: float, epsilon: float) -> None:
         control = self._control[0]
         control["alpha"], control["beta"], control["epsilon"] = alpha, beta, epsilon

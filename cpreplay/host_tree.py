@@ -73,10 +73,10 @@ class HostSumTree:
         if not self._sums_hold:
             self.set(self.leaves)
 
-    def fill(self, first: int, count: int, leaf: np.float32) -> None:
-        """Give rows [first, first + count) one mass. Costs them and their ancestors."""
+    def fill(self, first: int, count: int, leaves: np.float32 | NDArray[np.float32]) -> None:
+        """Give rows [first, first + count) one mass, or each its own. Costs them and ancestors."""
         self._sums_hold = False
-        self.leaves[first : first + count] = leaf
+        self.leaves[first : first + count] = leaves
         self._sum_range(first, count)
         self._sums_hold = True
 

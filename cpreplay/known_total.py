@@ -8,7 +8,7 @@ from cpreplay.control import ring_size
 class KnownTotal:
     """Rows ever written: exactly, or once only the device counts them, a lower bound.
 
-    Rows are only ever added, so what was once known stays a lower bound.
+    Rows are only ever added, so what was once known stays a lower bound; but see `restore`.
 
     Parameters
     ----------
@@ -38,6 +38,11 @@ class KnownTotal:
         if self._reading_waits and rows is not None:
             self.at_least += rows
             self.is_exact = self._was_exact
+
+    def restore(self, total: int) -> None:
+        """Note that the buffer now is one to which ``total`` rows were ever written."""
+        self.at_least = total if self._reading_waits else 0
+        self.is_exact = self._reading_waits
 
     def exact(self) -> int:
         """The total, from the device where the host has lost count."""

@@ -203,7 +203,7 @@ class _NStep:
         ConfigurationError
             It is not that of such a buffer. Nothing was changed then.
         """
-        self._ops.restore(state)
+        self._ops.check_state(state)()
 
 
 class NStepBuffer(_NStep):

@@ -1,15 +1,28 @@
 """n-step returns in front of a sample block."""
 
+import functools
+import os
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 from cpreplay.batch import Batch
+from cpreplay.checkpoint.replay_file import Moment
 from cpreplay.control import ALPHA, BETA, EPSILON
-from cpreplay.errors import ColumnNameError, ConfigurationError, ShapeError
+from cpreplay.errors import (
+    CheckpointError,
+    ColumnNameError,
+    ConfigurationError,
+    ReplayError,
+    ShapeError,
+)
 from cpreplay.nstep import GPUNStepBuffer, NStepBuffer
 from cpreplay.nstep_transitions import NStepTransitions
 from cpreplay.replay import StoreReplay, StoreReplayGpu
 from cpreplay.schema import TRANSITION
+from cpreplay.snapshots import Snapshot
 from cpreplay.steps import ReplaySampleStep
 
 
@@ -177,6 +190,35 @@ class NStepSampleStep:
         """Give the last step's rows new priorities; see `ReplaySampleStep.update_priorities`."""
         self._block.update_priorities(td_errors)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the buffer and the pending steps into a file; see `ReplaySampleStep.save`.
+
+        On resuming, environments begin anew: give their first step after `reset`, or bring them
+        where they were.
+        """
+        self.buffer._write(path, *self._begin_save(apart=False))
+
+    def save_in_background(self, path: str | os.PathLike[str]) -> "Future[Path]":
+        """Write both while the block goes on; see `StoreReplay.save_in_background`."""
+
+        def begin() -> Callable[[], Path]:
+            return functools.partial(self.buffer._write, path, *self._begin_save(apart=True))
+
+        return self.buffer._saves.submit(begin)
+
+    def resume(self, path: str | os.PathLike[str], *, seed: int | None = None) -> None:
+        """Go on as the block that was saved; see `ReplaySampleStep.resume`.
+
+        Raises
+        ------
+        CheckpointError
+            As of `StoreReplay.resume`; also where the file has no pending steps, or those of
+            another n, gamma or number of environments. Nothing was changed then.
+        """
+        with self._lock:
+            self.buffer._resume(path, seed, self._check_pending)
+            self._block._last = None
+
     def count(self) -> int:
         """Rows stored; pending steps are not among them."""
         return self._block.count()
@@ -184,6 +226,33 @@ class NStepSampleStep:
     def demo_count(self) -> int:
         """Rows pinned as demonstrations."""
         return self._block.demo_count()
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        steps = self._steps
+        return {"n": steps.n, "gamma": steps.gamma, "n_envs": steps.n_envs}
+
+    def _begin_save(self, *, apart: bool) -> tuple[Moment, Snapshot]:
+        with self._lock:  # pending steps and rows of one moment
+            pending = {"settings": self._settings, "steps": self._steps.state()}
+            return self.buffer._begin_save(pending, apart=apart)
+
+    def _check_pending(self, moment: Moment) -> Callable[[], None]:
+        """What takes up the pending steps that were saved, or `CheckpointError`."""
+        if moment.pending is None:
+            raise CheckpointError(
+                "this file has no pending steps: it is not of an n-step block; resume it through "
+                "the block or the buffer behind"
+            )
+        if moment.pending["settings"] != self._settings:
+            raise CheckpointError(
+                f"this file is of a block with {moment.pending['settings']}, and this one has "
+                f"{self._settings}; make it with the same"
+            )
+        try:
+            return self._steps._ops.check_state(moment.pending["steps"])
+        except ReplayError as error:
+            raise CheckpointError(f"the pending steps do not fit: {error}") from None
 
     def _require(self, call: str, truncated: Any) -> None:
         self._block._require_setup(call)

@@ -5,11 +5,13 @@ that is not a hot array operation itself. "Queued" below means: on a device, put
 the current stream, without waiting; on the host, done when the call returns.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from threading import Condition
 from typing import Any, Protocol
 
 from cpreplay.batch import Batch
 from cpreplay.nstep_transitions import NStepTransitions
+from cpreplay.snapshots import Snapshot
 
 
 class RowOps(Protocol):
@@ -56,6 +58,21 @@ class RowOps(Protocol):
     def to_host(self, array: Any) -> Any:
         """An array of this back end as NumPy's; a copy from the device, which waits."""
 
+    def pieces(self, rows: int) -> Sequence[tuple[int, int]]:
+        """(first row, count) of what so many adds would write, in order. Empty on a device."""
+
+    def snapshot(self, size: int, changed: Condition, *, apart: bool) -> Snapshot:
+        """Rows [0, size) as they are now; ``apart`` for another thread to read while adds go on.
+
+        ``changed`` is over the buffer's lock, which is held. Waits for the device.
+        """
+
+    def put_rows(self, first: int, columns: Mapping[str, Any]) -> None:
+        """Write host columns of the stored dtypes at a row, whatever the ring is. Waits."""
+
+    def clear_rows(self, first: int, end: int) -> None:
+        """Make rows [first, end) as if they were never written, and forget clamped rows. Queued."""
+
 
 class DrawOps(Protocol):
     """The control block, and draws by what it says."""
@@ -77,6 +94,18 @@ class DrawOps(Protocol):
 
     def control(self) -> dict[str, int | float]:
         """The fields of the control block. Waits for the device."""
+
+    def set_control(self, fields: Mapping[str, int | float]) -> None:
+        """Set some fields of the control block. Waits; refuses during a capture."""
+
+    def generator(self) -> dict[str, Any]:
+        """Where random words come from, as values of JSON."""
+
+    def check_generator(self, state: Mapping[str, Any], seed: int | None) -> Callable[[], None]:
+        """Check what `generator` gave, or raise; what is returned takes it up.
+
+        An explicit ``seed`` begins another stream instead.
+        """
 
     def synchronize(self) -> None:
         """Wait until everything that was queued is done."""
@@ -113,6 +142,15 @@ class PriorityOps(Protocol):
     def disown(self, batch: Batch) -> None:
         """Give a batch that was never filled tokens of no draw. Not during a capture."""
 
+    def leaves(self, size: int) -> Any:
+        """The leaves of rows [0, size), as a host array. Waits."""
+
+    def set_leaves(self, first: int, leaves: Any) -> None:
+        """Set the leaves of rows from ``first`` on, from a host array. Waits."""
+
+    def take_up(self, run: int) -> None:
+        """Go on after leaves and the control block were set, with another run number. Queued."""
+
     def at_rest(self) -> bool:
         """Whether what updates use between their steps is as they leave it. Waits."""
 
@@ -143,8 +181,8 @@ class NStepOps(Protocol):
     def state(self) -> dict[str, Any]:
         """Pending steps as host arrays, oldest first. Waits for the device."""
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take pending steps from such arrays, or raise and change nothing."""
+    def check_state(self, state: Mapping[str, Any]) -> Callable[[], None]:
+        """Check such arrays, or raise; what is returned takes pending steps from them."""
 
 
 class Ops(RowOps, DrawOps, Protocol):

@@ -4,10 +4,11 @@ Both are one private base over different ops. The base keeps what the host knows
 the checks, and hands on.
 """
 
+import os
 import secrets
 import threading
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -18,23 +19,26 @@ from cpreplay.cuda_device import device_memory, device_number, import_cupy
 from cpreplay.device_ops import DeviceOps, device_row_nbytes
 from cpreplay.device_priorities import device_tree_nbytes
 from cpreplay.errors import ColumnNameError, ConfigurationError, CopyError, ShapeError
-from cpreplay.host_ops import HostOps, word_source
+from cpreplay.host_ops import HostOps
 from cpreplay.inputs import extra_values
 from cpreplay.integers import is_count
 from cpreplay.invariants import check_priorities, check_ring
 from cpreplay.known_total import KnownTotal
 from cpreplay.memory import host_memory, refuse_too_large
 from cpreplay.ops import Ops, PriorityOps
-from cpreplay.philox import checked_seed, splitmix64
+from cpreplay.philox import checked_seed
 from cpreplay.policies import Policy, check_batch_size, check_range
+from cpreplay.replay_checkpoints import Checkpoints, SalvageReport, loaded, salvaged
+from cpreplay.replay_state import columns_said
 from cpreplay.schema import TRANSITION, Column, lay_out, transition_columns
 from cpreplay.statistics import statistics
 from cpreplay.tree_levels import tree_nbytes
+from cpreplay.words import generator_named, word_source
 
 MAX_CAPACITY = 2**31
 
 
-class _Replay:
+class _Replay(Checkpoints):
     """What host and device buffers have in common, which is nearly everything."""
 
     def __init__(
@@ -48,7 +52,7 @@ class _Replay:
         obs_dtype: DTypeLike,
         action_dtype: DTypeLike,
         extra_columns: Mapping[str, Any] | None,
-        seed: int | None,
+        seed: int,
     ) -> None:
         if not isinstance(prioritized, bool | np.bool_):
             raise ConfigurationError(f"prioritized={prioritized!r} has to be True or False")
@@ -67,12 +71,11 @@ class _Replay:
                 extra_columns=extra_columns,
             )
         )
-        self._seed = checked_seed(seed)
+        self._seed = seed
         self._extra_names = self._layout.names[len(TRANSITION) :]
         self._policy = Policy(prioritized=bool(prioritized))
-        # Draw tokens tell by it whose they are. It decides nothing that is drawn.
-        self._run = secrets.randbits(64) if prioritized else None
         self._lock = threading.Lock()
+        self._begin_checkpoints()
 
     def _use(self, ops: Ops) -> None:
         """Take the back end that a subclass has made, which ends the construction."""
@@ -115,6 +118,8 @@ class _Replay:
         values = self._values(obs, action, reward, next_obs, terminated, extra)
         row = self._ops.ingest_row(values)  # not under the lock: it may run the caller's code
         with self._lock:
+            if self._snapshots:
+                self._make_room(1)
             known = self._known(1)
             self._total.expect()
             self._ops.store_row(row)
@@ -161,6 +166,8 @@ class _Replay:
         if rows == 0:
             return
         with self._lock:
+            if self._snapshots:
+                self._make_room(rows if count is None else count)
             known = self._known(count)
             self._total.expect()
             self._ops.store(columns, rows, mask)
@@ -570,16 +577,6 @@ class _Replay:
         return self._policy.demo_count
 
     @property
-    def prioritized(self) -> bool:
-        """Whether draws are by priority."""
-        return self._policy.prioritized
-
-    @property
-    def seed(self) -> int | None:
-        """The seed, also where it came from the system."""
-        return self._seed
-
-    @property
     def nbytes(self) -> int:
         """Bytes of everything the buffer holds."""
         return self._ops.nbytes
@@ -711,6 +708,7 @@ class StoreReplay(_Replay):
         own_generator = rng is None or isinstance(rng, str)
         if seed is not None and not own_generator:
             raise ConfigurationError("seed and rng: a generator has its seed already; give one")
+        seed = checked_seed(seed)
         super().__init__(
             obs_shape,
             action_shape,
@@ -722,15 +720,95 @@ class StoreReplay(_Replay):
             extra_columns=extra_columns,
             seed=seed,
         )
-        words = word_source(self._seed, rng)
+        words = word_source(seed, rng)
         if check_memory:
             row = self._layout.row_nbytes
             tree = tree_nbytes(self._capacity) if prioritized else 0
             where = "this machine or control group"
             refuse_too_large(row, self._capacity, tree, host_memory(), where)
-        key = splitmix64(self._seed)
-        self._use(HostOps(self._layout, self._capacity, words, key, run=self._run))
+        run = _new_run(prioritized)
+        self._use(HostOps(self._layout, self._capacity, words, seed, run=run))
         self._own_generator = own_generator
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        seed: int | None = None,
+        rng: Any = None,
+        check_memory: bool = True,
+        drop_pending: bool = False,
+    ) -> Self:
+        """A new buffer, which is the one that was saved; see `resume` for what is raised.
+
+        Parameters
+        ----------
+        path : path-like
+            What `save` wrote, here or on a card.
+        seed : int, optional
+            Begin another stream of draws; see `resume`.
+        rng : numpy.random.Generator or "philox", optional
+            As of `StoreReplay`; by default, what the saved buffer had. A generator is put into the
+            saved one's state, so it has to be of that kind.
+        check_memory : bool
+            As of `StoreReplay`.
+        drop_pending : bool
+            As in `resume`.
+
+        Returns
+        -------
+        StoreReplay
+        """
+
+        return loaded(
+            path,
+            lambda header, generator: cls(
+                **_form_of(header),
+                rng=generator_named(generator) if rng is None else rng,
+                check_memory=check_memory,
+            ),
+            seed=seed,
+            drop_pending=drop_pending,
+        )
+
+    @classmethod
+    def salvage(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        seed: int | None = None,
+        rng: Any = None,
+        check_memory: bool = True,
+    ) -> tuple[Self, SalvageReport]:
+        """A new buffer with the rows of a damaged checkpoint that are whole.
+
+        They come as if they had just been added, demonstrations first, then from the oldest on.
+        Nothing else is taken from the file: draws begin anew, rows enter at the largest priority,
+        nothing is pinned.
+
+        Parameters
+        ----------
+        path : path-like
+            What `save` wrote.
+        seed, rng, check_memory
+            As of `StoreReplay`.
+
+        Returns
+        -------
+        buffer : StoreReplay
+        report : SalvageReport
+            How many rows it holds, and how many are lost.
+
+        Raises
+        ------
+        CheckpointError
+            Not even its header is left, or it is no checkpoint of a buffer.
+        """
+        return salvaged(
+            path,
+            lambda header: cls(**_form_of(header), seed=seed, rng=rng, check_memory=check_memory),
+        )
 
     @property
     def seed(self) -> int | None:
@@ -782,6 +860,7 @@ class StoreReplayGpu(_Replay):
         check_memory: bool = True,
         device: int | None = None,
     ) -> None:
+        seed = checked_seed(seed)
         super().__init__(
             obs_shape,
             action_shape,
@@ -799,8 +878,59 @@ class StoreReplayGpu(_Replay):
                 row = device_row_nbytes(self._layout)
                 tree = device_tree_nbytes(self._capacity) if prioritized else 0
                 refuse_too_large(row, self._capacity, tree, device_memory(cupy), "the card")
-            key = splitmix64(self._seed)
-            self._use(DeviceOps(cupy, self._layout, self._capacity, key, run=self._run))
+            run = _new_run(prioritized)
+            self._use(DeviceOps(cupy, self._layout, self._capacity, seed, run=run))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        seed: int | None = None,
+        check_memory: bool = True,
+        device: int | None = None,
+        drop_pending: bool = False,
+    ) -> Self:
+        """A new buffer, which is the one that was saved, here or on the host.
+
+        Parameters are those of `StoreReplay.load`, and ``device``. What a host buffer saved that
+        does not draw Philox words by number needs a ``seed``.
+
+        Returns
+        -------
+        StoreReplayGpu
+        """
+        return loaded(
+            path,
+            lambda header, _: cls(**_form_of(header), check_memory=check_memory, device=device),
+            seed=seed,
+            drop_pending=drop_pending,
+        )
+
+    @classmethod
+    def salvage(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        seed: int | None = None,
+        check_memory: bool = True,
+        device: int | None = None,
+    ) -> tuple[Self, SalvageReport]:
+        """A new buffer with the rows of a damaged checkpoint that are whole.
+
+        See `StoreReplay.salvage`.
+
+        Returns
+        -------
+        buffer : StoreReplayGpu
+        report : SalvageReport
+        """
+        return salvaged(
+            path,
+            lambda header: cls(
+                **_form_of(header), seed=seed, check_memory=check_memory, device=device
+            ),
+        )
 
     def pin_demo_prefix(self, n: int, *, batch_size: int | None = None) -> None:
         if batch_size is None:
@@ -809,3 +939,23 @@ class StoreReplayGpu(_Replay):
                 "captured draw cannot be refused; give the size of the batches you will draw"
             )
         super().pin_demo_prefix(n, batch_size=batch_size)
+
+
+def _form_of(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that make a buffer like the one that was saved."""
+    obs, action, _, _, _, *extra = columns_said(header)
+    return {
+        "obs_shape": obs.shape,
+        "action_shape": action.shape,
+        "capacity": header["capacity"],
+        "prioritized": header["prioritized"],
+        "obs_store_dtype": obs.stored if obs.quantized else None,
+        "obs_dtype": obs.dtype,
+        "action_dtype": action.dtype,
+        "extra_columns": {column.name: (column.shape, column.dtype) for column in extra},
+    }
+
+
+def _new_run(prioritized: bool) -> int | None:
+    """Draw tokens tell by it whose they are. It decides nothing that is drawn."""
+    return secrets.randbits(64) if prioritized else None

@@ -4,6 +4,9 @@ An agent is written against a block, so which buffer and policy it trains from i
 block is made.
 """
 
+import os
+from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 from cpreplay.batch import Batch
@@ -202,6 +205,26 @@ class ReplaySampleStep:
                 "whether it returned one"
             )
         self._buffer.update_priorities(self._last, td_errors)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the buffer into a file; see `StoreReplay.save`.
+
+        ``learning_starts`` and what the caller counts are not in it.
+        """
+        self._buffer.save(path)
+
+    def save_in_background(self, path: str | os.PathLike[str]) -> "Future[Path]":
+        """Write the buffer while it goes on; see `StoreReplay.save_in_background`."""
+        return self._buffer.save_in_background(path)
+
+    def resume(self, path: str | os.PathLike[str], *, seed: int | None = None) -> None:
+        """Go on as the block that was saved; see `StoreReplay.resume`, also for errors.
+
+        Before or after `setup`. The next call is then `step`: the batch before has no TD errors to
+        give any more.
+        """
+        self._buffer.resume(path, seed=seed)
+        self._last = None
 
     def count(self) -> int:
         """Rows stored; see ``len`` of the buffer for when this waits."""

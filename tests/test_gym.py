@@ -603,7 +603,7 @@ def test_gymnasium_is_imported_only_with_its_module() -> None:
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert run.stdout == "['RecordedStep', 'TransitionRecorder']\n"
+    assert run.stdout == "['RecordedStep', 'RestartWrapper', 'TransitionRecorder']\n"
     assert not set(cpreplay.gym.__all__) & set(cpreplay.__all__)
 
 

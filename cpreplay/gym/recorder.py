@@ -1,4 +1,4 @@
-"""Transitions from gymnasium's vector environments. The only importer of gymnasium.
+"""Transitions from gymnasium's vector environments.
 
 Vector environments reset finished ones by themselves, in one of three ways, and what they return
 after an episode's end is not the transition that a replay buffer has to store.

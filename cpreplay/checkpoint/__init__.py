@@ -1,0 +1,1 @@
+"""Checkpoint files: the container, and saves in the background."""

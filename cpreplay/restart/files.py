@@ -1,0 +1,210 @@
+"""Files of restart points: what the header says, and points that are checked one by one."""
+
+import os
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from cpreplay.checkpoint.container import EncodedRecord, Encoder, RecordReader, written_records
+from cpreplay.errors import CheckpointError, ReplayError
+from cpreplay.integers import is_int
+from cpreplay.restart.marker import Key, Markers, is_label
+from cpreplay.restart.point import StackFormat, decode_point
+
+KIND = "restart-points"
+
+#: What a pool's file is called in a folder of a run's checkpoint.
+FILE_NAME = "restart_points.tar.zst"
+
+_DTYPE = re.compile(r"[|<>=][buif]\d{1,2}")
+
+
+@attrs.frozen(kw_only=True)
+class AboutPoints:
+    """What the header of a file says of its points."""
+
+    key: tuple[str, ...]
+    machine: str | None
+    stack: StackFormat | None  # None where there is no point yet
+    draws: int
+    next_name: int  # the names of later points in later files begin here
+    points: int
+    buckets: int
+
+    def header(self) -> dict[str, Any]:
+        """As JSON values."""
+        stack = self.stack
+        return {
+            "kind": KIND,
+            "key": list(self.key),
+            "machine": self.machine,
+            "stack_shape": None if stack is None else list(stack.shape),
+            "stack_dtype": None if stack is None else stack.dtype.str,
+            "draws": self.draws,
+            "next_name": self.next_name,
+            "points": self.points,
+            "buckets": self.buckets,
+        }
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any]) -> "AboutPoints":
+        """Of a header that has been read.
+
+        Raises
+        ------
+        CheckpointError
+            It is of another kind of checkpoint, or says what no pool wrote.
+        """
+        if header.get("kind") != KIND:
+            raise CheckpointError(
+                f"it is a checkpoint of kind {header.get('kind')!a}, and {KIND!r} is wanted"
+            )
+        key: Any = header.get("key")
+        machine: Any = header.get("machine")
+        names = ("draws", "next_name", "points", "buckets")
+        counts: dict[str, Any] = {name: header.get(name) for name in names}
+        wrong = [
+            name
+            for name, right in (
+                ("key", isinstance(key, list) and key and all(map(is_label, key))),
+                ("machine", machine is None or is_label(machine)),
+                *((name, is_int(count) and 0 <= count < 2**62) for name, count in counts.items()),
+            )
+            if not right
+        ]
+        if wrong:
+            raise CheckpointError(f"its header has no usable {wrong[0]}: {header.get(wrong[0])!a}")
+        return cls(key=tuple(key), machine=machine, stack=_stack_of(header), **counts)
+
+
+def _stack_of(header: Mapping[str, Any]) -> StackFormat | None:
+    shape, dtype = header.get("stack_shape"), header.get("stack_dtype")
+    if shape is None and dtype is None:
+        return None
+    right = isinstance(shape, list) and all(is_int(length) and length > 0 for length in shape)
+    if right and shape and isinstance(dtype, str) and _DTYPE.fullmatch(dtype):
+        try:
+            return StackFormat(tuple(shape), np.dtype(dtype))
+        except TypeError:
+            pass
+    raise CheckpointError(f"its header has no usable stack format: {dtype!a} of shape {shape!a}")
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class FiledPoint:
+    """A point of a file, checked."""
+
+    number: int
+    key: Key
+    values: dict[str, int]
+    steps_used: int
+    record: EncodedRecord
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class FiledPoints:
+    """What was taken from a file, and what there is to say about the rest."""
+
+    about: AboutPoints
+    points: list[FiledPoint]  # by bucket, oldest first in each
+    next_name: int
+    refused: Counter[str]  # points that were whole, by the bound that they break
+    damage: str | None
+
+
+def write_points(
+    path: str | os.PathLike[str], about: AboutPoints, records: Sequence[EncodedRecord]
+) -> None:
+    """Write points as they are kept. The file is replaced as a whole."""
+    with written_records(path, about.header()) as writer:
+        for record in records:
+            writer.write_encoded(record)
+
+
+def read_points(
+    path: str | os.PathLike[str],
+    markers: Markers,
+    capacity: int,
+    require_fit: Callable[[AboutPoints], None],
+) -> FiledPoints:
+    """Read the points of a file, as far as they are whole and within the bounds.
+
+    Parameters
+    ----------
+    path : path-like
+    markers : Markers
+        What each point's values have to have, and their bounds.
+    capacity : int
+        Points kept of each bucket, the newest.
+    require_fit : callable
+        Is shown what the header says, and raises `CheckpointError` where that does not fit.
+
+    Raises
+    ------
+    CheckpointError
+        The file as a whole cannot be used: it is no checkpoint of restart points, of a later
+        version, its header is damaged, or it does not fit. Damaged points do not raise.
+    OSError
+        As from reading.
+    """
+    with RecordReader(path) as reader:
+        about = AboutPoints.from_header(reader.header)
+        require_fit(about)
+        encoder = Encoder()
+        rings: dict[Key, deque[FiledPoint]] = {}
+        refused: Counter[str] = Counter()
+        numbers: set[int] = set()
+        unreadable = 0
+        for _, raw in reader:
+            try:
+                point = _point(encoder.encode([raw]), raw, about, markers)
+            except ReplayError:
+                unreadable += 1
+                continue
+            if point.number in numbers:  # a file that was put together by hand
+                unreadable += 1
+                continue
+            numbers.add(point.number)
+            refusal = markers.refusal(point.values)
+            if refusal is not None:
+                refused[refusal] += 1
+                continue
+            rings.setdefault(point.key, deque(maxlen=capacity)).append(point)
+        lost = max(about.points - len(numbers) - unreadable, 0)
+        damage = None
+        if unreadable or lost or reader.damaged or not reader.complete:
+            damage = (
+                f"of {about.points} restart points {lost} are damaged or missing and {unreadable} "
+                f"cannot be read; {len(numbers)} are whole"
+                + ("" if reader.complete else "; the file's end is missing")
+            )
+    return FiledPoints(
+        about=about,
+        points=[point for ring in rings.values() for point in ring],
+        next_name=max([about.next_name, *(number + 1 for number in numbers)]),
+        refused=refused,
+        damage=damage,
+    )
+
+
+def _point(record: EncodedRecord, raw: bytes, about: AboutPoints, markers: Markers) -> FiledPoint:
+    """The point of a whole record; `ReplayError` where there is none in it."""
+    decoded = decode_point(raw)
+    if StackFormat.of(decoded.stack) != about.stack:
+        raise CheckpointError(f"point {decoded.number} has another stack than its header says")
+    filed = decoded.about if isinstance(decoded.about, dict) else {}
+    steps_used: Any = filed.get("steps_used")
+    if not (is_int(steps_used) and 0 <= steps_used < 2**63):
+        raise CheckpointError(f"point {decoded.number} has no usable steps_used")
+    values = markers.checked(filed.get("values"))
+    return FiledPoint(
+        number=decoded.number,
+        key=markers.key(values),
+        values=values,
+        steps_used=steps_used,
+        record=record,
+    )

@@ -1,0 +1,3 @@
+"""Which version of cpreplay this is."""
+
+__version__ = "0.1.0"
