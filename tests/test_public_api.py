@@ -7,7 +7,10 @@ that disappears.
 import copy
 import inspect
 import pickle
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +42,11 @@ CLASSES = {
     "NStepSampleStep": "(block, n, gamma, *, n_envs=1)",
     "NStepTransitions": "",  # made by the library alone
     "ReplaySampleStep": "(buffer, batch)",
+    "Restart": "",  # made by the pool alone
+    "RestartPool": "(configuration, *, max_in_flight_per_point=None, machine=None)",
+    "RestartPoolConfiguration": "",  # its values are in test_restart_configuration
+    "SalvageReport": "",
+    "Schedule": "(start, pieces=())",
     "StoreReplay": (
         "(obs_shape, action_shape, capacity, prioritized=False, obs_store_dtype=None, *, "
         "obs_dtype='float32', action_dtype='float32', extra_columns=None, seed=None, rng=None, "
@@ -57,6 +65,7 @@ FUNCTIONS = {
     "StoreUniformSampleGpuStep": "(obs, act, batch, cap, **options)",
     "load_demos_into_replay": "(block_or_buffer, paths, filter=None, *, batch_size=None)",
     "read_demo_file": "(path)",
+    "validate_probability": "(value)",
     "write_demo_file": "(path, demos)",
 }
 NSTEP_ALIAS = "(obs, act, batch, cap, n, gamma, *, n_envs=1, **options)"
@@ -73,6 +82,8 @@ BLOCK_ALIASES = {
 ERRORS: dict[str, tuple[type[Exception], ...]] = {
     "ReplayError": (Exception,),
     "CaptureError": (RuntimeError,),
+    "CheckpointError": (ValueError,),
+    "CheckpointVersionError": (ValueError,),
     "ColumnNameError": (TypeError,),
     "ColumnValueError": (ValueError,),
     "ConfigurationError": (ValueError,),
@@ -82,11 +93,16 @@ ERRORS: dict[str, tuple[type[Exception], ...]] = {
     "DeviceUnavailableError": (ImportError, RuntimeError),
     "EmptyBufferError": (RuntimeError,),
     "InvariantError": (RuntimeError,),
+    "MarkerLabelError": (KeyError,),
+    "MarkerOverflowError": (OverflowError,),
+    "MarkerTypeError": (TypeError,),
     "MemoryLimitError": (MemoryError,),
     "OrderError": (RuntimeError,),
     "SampleRangeError": (ValueError,),
     "ShapeError": (ValueError,),
 }
+
+WARNINGS = {"CheckpointWarning"}
 
 BUFFER_METHODS = {
     "add": "(obs, action, reward, next_obs, terminated, **extra)",
@@ -98,12 +114,27 @@ BUFFER_METHODS = {
     "holds": "(rows)",
     "make_batch": "(batch_size)",
     "pin_demo_prefix": "(n, *, batch_size=None)",
+    "restore": "(state, *, seed=None)",
+    "resume": "(path, *, seed=None, drop_pending=False)",
     "sample": "(batch_size, out=None)",
     "sample_range": "(batch_size, lo, hi, out=None)",
+    "save": "(path)",
+    "save_in_background": "(path)",
     "set_beta": "(beta)",
+    "state": "()",
     "stats": "()",
     "synchronize": "()",
     "update_priorities": "(batch, td_errors)",
+}
+HOST_METHODS = {
+    **BUFFER_METHODS,
+    "load": "(path, *, seed=None, rng=None, check_memory=True, drop_pending=False)",
+    "salvage": "(path, *, seed=None, rng=None, check_memory=True)",
+}
+DEVICE_METHODS = {
+    **BUFFER_METHODS,
+    "load": "(path, *, seed=None, check_memory=True, device=None, drop_pending=False)",
+    "salvage": "(path, *, seed=None, check_memory=True, device=None)",
 }
 BUFFER_ATTRIBUTES = {
     "capacity", "columns", "demo_count", "head", "nbytes", "prioritized", "seed",
@@ -119,6 +150,9 @@ BLOCK_METHODS = {
     "count": "()",
     "demo_count": "()",
     "pin_demo_prefix": "(n)",
+    "resume": "(path, *, seed=None)",
+    "save": "(path)",
+    "save_in_background": "(path)",
     "set_beta": "(beta)",
     "setup": "(learning_starts, *, fixed=False)",
     "step": "(step_index)",
@@ -149,6 +183,30 @@ DEMO_SET_METHODS = {
     "summary": "()",
 }
 DEMO_SET_ATTRIBUTES = {"act_dim", "episodes", "obs_dim", "rows"}
+
+POOL_METHODS = {
+    "abandon": "(restart)",
+    "buckets": "()",
+    "check": "()",
+    "draw": "(step)",
+    "finish": "(restart, *, timed_out=False, steps=None)",
+    "load": "(path)",
+    "offer": "(snapshot, frame_stack, values, *, steps_used=0, restart=None)",
+    "reached": "(restart, values)",
+    "restore_from_checkpoint": "(folder)",
+    "save": "(path)",
+    "save_in_background": "(path)",
+    "save_in_checkpoint": "(folder)",
+    "stats": "()",
+}
+POOL_ATTRIBUTES = {"configuration"}
+
+SCHEDULE_METHODS = {
+    "exponential": "(to, steps)",
+    "hold": "(steps)",
+    "linear": "(to, steps)",
+    "starting": "(value)",
+}
 
 BATCH_METHODS = {"map": "(function)"}
 BATCH_ATTRIBUTES = {
@@ -182,7 +240,7 @@ def methods(cls: type) -> dict[str, str]:
 
 
 def test_everything_public_is_importable_from_the_package() -> None:
-    expected = {*CLASSES, *FUNCTIONS, *ERRORS, "__version__"}
+    expected = {*CLASSES, *FUNCTIONS, *ERRORS, *WARNINGS, "__version__"}
     assert set(cpreplay.__all__) == expected
     assert all(hasattr(cpreplay, name) for name in expected)
     assert cpreplay.__all__ == sorted(cpreplay.__all__)
@@ -217,14 +275,18 @@ def test_an_error_is_also_what_a_caller_would_catch_already(name: str) -> None:
         for name, value in vars(cpreplay.errors).items()
         if inspect.isclass(value) and issubclass(value, Exception)
     }
-    assert defined == set(ERRORS)
+    assert defined == {*ERRORS, *WARNINGS}
+
+
+def test_a_warning_is_one_that_users_see() -> None:
+    assert issubclass(cpreplay.CheckpointWarning, UserWarning)
 
 
 @pytest.mark.parametrize(
     ("cls", "expected", "attributes"),
     [
-        (StoreReplay, BUFFER_METHODS, BUFFER_ATTRIBUTES),
-        (StoreReplayGpu, BUFFER_METHODS, BUFFER_ATTRIBUTES),
+        (StoreReplay, HOST_METHODS, BUFFER_ATTRIBUTES),
+        (StoreReplayGpu, DEVICE_METHODS, BUFFER_ATTRIBUTES),
         (ReplaySampleStep, BLOCK_METHODS, BLOCK_ATTRIBUTES),
         (Batch, BATCH_METHODS, BATCH_ATTRIBUTES),
         (cpreplay.Column, {}, COLUMN_ATTRIBUTES),
@@ -233,6 +295,14 @@ def test_an_error_is_also_what_a_caller_would_catch_already(name: str) -> None:
         (cpreplay.NStepSampleStep, NSTEP_BLOCK_METHODS, NSTEP_BLOCK_ATTRIBUTES),
         (cpreplay.NStepTransitions, {}, TRANSITIONS_ATTRIBUTES),
         (cpreplay.DemoSet, DEMO_SET_METHODS, DEMO_SET_ATTRIBUTES),
+        (cpreplay.RestartPool, POOL_METHODS, POOL_ATTRIBUTES),
+        (cpreplay.Schedule, SCHEDULE_METHODS, {"knots", "last", "pieces", "start"}),
+        (
+            cpreplay.Restart,
+            {},
+            {"frame_stack", "key", "serial", "snapshot", "steps_used", "values"},
+        ),
+        (cpreplay.SalvageReport, {}, {"lost_rows", "rows"}),
         (cpreplay.DemoFilter, {}, {"intervened_only", "successful_only"}),
         (cpreplay.DemoLoadReport, {}, {"file_rows", "mean_reward", "rows"}),
     ],
@@ -256,6 +326,9 @@ def test_methods_and_attributes_are_these(
         cpreplay.GPUNStepBuffer,
         cpreplay.NStepSampleStep,
         cpreplay.DemoSet,
+        cpreplay.RestartPool,
+        cpreplay.Restart,
+        cpreplay.Schedule,
     ],
 )
 def test_everything_public_is_documented(cls: type) -> None:
@@ -485,6 +558,88 @@ def exercise_seed(backend: Backend) -> None:
     assert 0 <= drawn < 2**64
 
 
+@contextmanager
+def saved(save: Callable[[Path], Any]) -> Iterator[Path]:
+    """The path of a file that was saved, as long as it is needed."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "replay.tar.zst"
+        save(path)
+        yield path
+
+
+def assert_goes_on_alike(backend: Backend, one: Any, other: Any) -> None:
+    """Both hold six rows, and draw the same minibatches."""
+    other.check()
+    for _ in range(3):
+        rows = [backend.numpy(buffer.sample(20).indices).tolist() for buffer in (one, other)]
+        assert rows[0] == rows[1]
+        assert set(rows[0]) == set(range(6))
+    assert backend.numpy(other.column("reward")).tolist() == [0, 1, 2, 3, 4, 5, 0, 0]
+
+
+def used(backend: Backend) -> Any:
+    """A buffer like `filled`, with other rows and another seed."""
+    buffer = backend.buffer(3, (), 8, seed=12, action_dtype="int64")
+    buffer.add_batch(np.ones((20, 3)), *[np.ones(20, int)] * 2, np.ones((20, 3)), np.ones(20, bool))
+    return buffer
+
+
+def exercise_save(backend: Backend) -> None:
+    buffer, other = filled(backend), used(backend)
+    with saved(buffer.save) as path:
+        other.resume(path)
+    assert_goes_on_alike(backend, buffer, other)
+
+
+def exercise_save_in_background(backend: Backend) -> None:
+    buffer, other = filled(backend), used(backend)
+    with saved(lambda path: buffer.save_in_background(path).result(60)) as path:
+        assert buffer.save_in_background(path).result(60) == path
+        other.resume(path)
+    assert_goes_on_alike(backend, buffer, other)
+
+
+def exercise_resume(backend: Backend) -> None:
+    buffer = filled(backend)
+    larger = backend.buffer(3, (), 9, seed=12, action_dtype="int64")
+    misfit = (cpreplay.CheckpointError, "capacity is 9 there", "8 here")
+    with saved(larger.save) as path, refused(backend, buffer, *misfit):
+        buffer.resume(path)
+
+
+def exercise_load(backend: Backend) -> None:
+    buffer = filled(backend)
+    with saved(buffer.save) as path:
+        other = type(buffer).load(path)
+        another = type(buffer).load(path, seed=5)
+    assert (other.seed, another.seed) == (11, 5)
+    assert_goes_on_alike(backend, buffer, other)
+
+
+def exercise_salvage(backend: Backend) -> None:
+    buffer = filled(backend)
+    with saved(buffer.save) as path:
+        draws = {} if backend.is_device else {"rng": "philox"}
+        other, report = type(buffer).salvage(path, seed=11, **draws)
+    assert report == cpreplay.SalvageReport(rows=6, lost_rows=0)
+    assert_goes_on_alike(backend, buffer, other)
+
+
+def exercise_state(backend: Backend) -> None:
+    state = filled(backend).state()
+    assert state["rows"]["reward"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert state["about"]["capacity"] == 8
+    assert state["state"]["control"]["total"] == 6
+    assert state["leaves"] is None
+    assert filled(backend, prioritized=True).state()["leaves"].tolist() == [1.0] * 6
+
+
+def exercise_restore(backend: Backend) -> None:
+    buffer, other = filled(backend), used(backend)
+    other.restore(buffer.state())
+    assert_goes_on_alike(backend, buffer, other)
+
+
 BUFFER_EXERCISES: dict[str, Callable[[Backend], None]] = {
     name.removeprefix("exercise_"): function
     for name, function in list(globals().items())
@@ -586,6 +741,33 @@ def block_batch_size(backend: Backend) -> None:
 def block_buffer(backend: Backend) -> None:
     buffer = backend.buffer(3, (), 8)
     assert ReplaySampleStep(buffer, 4).buffer is buffer
+
+
+def block_save(backend: Backend) -> None:
+    block, other = block_of(backend), block_of(backend, ready=False)
+    other.setup(0)
+    with saved(block.save) as path:
+        other.resume(path)
+    for step in (2, 3):
+        rows = [backend.numpy(b.step(step).indices).tolist() for b in (block, other)]
+        assert rows[0] == rows[1]
+
+
+def block_save_in_background(backend: Backend) -> None:
+    block, other = block_of(backend), block_of(backend, ready=False)
+    with saved(lambda path: block.save_in_background(path).result(60)) as path:
+        other.resume(path)
+    assert other.count() == 5
+
+
+def block_resume(backend: Backend) -> None:
+    block = block_of(backend, prioritized=True)
+    assert block.step(2) is not None
+    with saved(block.save) as path:
+        block.resume(path, seed=3)
+    assert block.buffer.seed == 3
+    with refused(backend, block.buffer, cpreplay.OrderError, "no minibatch"):
+        block.update_priorities(np.ones(4))  # of a batch that is of the time before
 
 
 BLOCK_EXERCISES: dict[str, Callable[[Backend], None]] = {
@@ -776,6 +958,31 @@ def windows_update_priorities(backend: Backend) -> None:
     assert block.step(2) is not None
     block.update_priorities([3.0])
     assert block.buffer.stats()["max_priority"] == 3.0 + 1e-6
+
+
+def windows_save(backend: Backend) -> None:
+    block, other = windows_of(backend), windows_of(backend, ready=False)
+    other.setup(0)
+    with saved(block.save) as path:
+        other.resume(path)
+    for one in (block, other):
+        one.add([2], 0, 1, [3], False, True)
+        assert backend.numpy(one.buffer.column("reward"))[:4].tolist() == [1.5, 1.5, 1, 0]
+
+
+def windows_save_in_background(backend: Backend) -> None:
+    block, other = windows_of(backend), windows_of(backend, ready=False)
+    with saved(lambda path: block.save_in_background(path).result(60)) as path:
+        other.resume(path)
+    assert backend.numpy(other.nstep.pending).tolist() == [1]
+
+
+def windows_resume(backend: Backend) -> None:
+    block = windows_of(backend)
+    misfit = (cpreplay.CheckpointError, "no pending steps")
+    with saved(block.buffer.save) as path, refused(backend, block.buffer, *misfit):
+        block.resume(path)
+    assert backend.numpy(block.nstep.pending).tolist() == [1]
 
 
 NSTEP_BLOCK_EXERCISES: dict[str, Callable[[Backend], None]] = {
