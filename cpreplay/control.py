@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 # "small".
 ALPHA, BETA, EPSILON = 0.6, 0.4, 1e-6
 
+#: Rows of a ring: the products of a draw then fit 64-bit words on every back end.
+MAX_CAPACITY = 2**31
+
 CONTROL = np.dtype(
     [
         ("total", "<i8"),  # rows ever written

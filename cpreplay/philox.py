@@ -33,9 +33,14 @@ def checked_seed(seed: Any) -> int:
     """A seed as an int in [0, 2**64), from the system where None is given."""
     if seed is None:
         return secrets.randbits(64)
-    if is_int(seed) and 0 <= seed < 2**64:
+    if is_seed(seed):
         return int(seed)
     raise ConfigurationError(f"seed={seed!r} has to be an int in [0, 2**64)")
+
+
+def is_seed(value: Any) -> bool:
+    """Whether a value is an int in [0, 2**64)."""
+    return is_int(value) and 0 <= value < 2**64
 
 
 def splitmix64(seed: int) -> int:

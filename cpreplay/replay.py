@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from cpreplay.batch import Batch
-from cpreplay.control import ALPHA, BETA, EPSILON, ring_head, ring_size
+from cpreplay.control import ALPHA, BETA, EPSILON, MAX_CAPACITY, ring_head, ring_size
 from cpreplay.cuda_device import device_memory, device_number, import_cupy
 from cpreplay.device_ops import DeviceOps, device_row_nbytes
 from cpreplay.device_priorities import device_tree_nbytes
@@ -34,8 +34,6 @@ from cpreplay.schema import TRANSITION, Column, lay_out, transition_columns
 from cpreplay.statistics import statistics
 from cpreplay.tree_levels import tree_nbytes
 from cpreplay.words import generator_named, word_source
-
-MAX_CAPACITY = 2**31
 
 
 class _Replay(Checkpoints):

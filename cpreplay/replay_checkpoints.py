@@ -16,11 +16,13 @@ from typing import Any, TypeVar
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from cpreplay.checkpoint.background import BackgroundSaves
 from cpreplay.checkpoint.replay_file import Columns, Moment, ReplayFile, write_replay
 from cpreplay.control import new_control, ring_size
 from cpreplay.errors import CheckpointError, OrderError
+from cpreplay.integers import is_int
 from cpreplay.known_total import KnownTotal
 from cpreplay.ops import Ops
 from cpreplay.philox import checked_seed, splitmix64
@@ -181,16 +183,17 @@ class Checkpoints:
             A save is being written.
         """
         try:
-            about, small, rows = state["about"], state["state"], state["rows"]
-            leaves = state["leaves"]
-            refuse_misfit(about, self._about())
-            columns = {name: np.ascontiguousarray(values) for name, values in rows.items()}
-        except (KeyError, TypeError, AttributeError) as error:
+            moment = Moment(
+                about=dict(state["about"]), state=dict(state["state"]), leaves=state["leaves"]
+            )
+            columns = {
+                str(name): np.asarray(values, order="C") for name, values in state["rows"].items()
+            }
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise CheckpointError(f"this is not what state() gave: {error!r}") from None
-        self._check_columns(columns)
-        self._take_up(
-            Moment(about=dict(about), state=dict(small), leaves=leaves), [(0, columns)], seed
-        )
+        refuse_misfit(moment.about, self._about())
+        chunks = [(0, columns)] if self._check_columns(columns) else []
+        self._take_up(moment, chunks, seed)
 
     def resume(
         self,
@@ -267,10 +270,8 @@ class Checkpoints:
 
     def _write(self, path: str | os.PathLike[str], moment: Moment, snapshot: Snapshot) -> Path:
         try:
-            header = {
-                "rows": _rows_held(moment, self._capacity),
-            }
-            write_replay(path, header, moment, snapshot.chunks())
+            rows = _rows_held(moment, self._capacity)
+            write_replay(path, {"rows": rows}, moment, snapshot.chunks())
         finally:
             self._end_save(snapshot)
         return Path(path)
@@ -302,27 +303,29 @@ class Checkpoints:
         with self._lock:
             if self._snapshots:
                 raise OrderError("a save of this buffer is being written; wait for its future")
+            before = ring_size(self._ops.total(), self._capacity)
             take_generator = self._ops.check_generator(checked.generator, seed)
-            before = ring_size(self._total.exact(), self._capacity)
-            self._forget(max(before, checked.size))
+            touched = max(before, checked.size)
             try:
+                self._forget(touched)
                 self._put_chunks(chunks, checked.size)
                 self._ops.clear_rows(checked.size, before)
                 take_generator()
-                self._become(checked, before, seed)
+                self._become(checked, seed)
             except BaseException:
                 # What was here is overwritten, and what was to come is not whole.
-                self._ops.clear_rows(0, max(before, checked.size))
-                self._forget(max(before, checked.size))
+                self._ops.clear_rows(0, touched)
+                self._forget(touched)
                 raise
 
-    def _become(self, checked: CheckedState, before: int, seed: int | None) -> None:
+    def _become(self, checked: CheckedState, seed: int | None) -> None:
         """Take up everything but the rows and the generator."""
         self._seed = checked.seed if seed is None else seed
         control = dict(checked.control)
         if self._seed is not None:
             control["key"] = splitmix64(self._seed)
-        self._set_leaves(checked, before)
+        if checked.leaves is not None:
+            self._set_leaves(checked.leaves)
         self._set_control(control)
         self._policy = attrs.evolve(checked.policy)
         self._total.restore(int(control["total"]))
@@ -331,18 +334,16 @@ class Checkpoints:
         """Hold nothing, as when the buffer was made; ``rows`` leaves may not be 0."""
         new = new_control(self._capacity, 0)[0]
         if self._ops.priorities is not None:
-            for first in range(0, rows, _PART):
-                zeros = np.zeros(min(_PART, rows - first), np.float32)
-                self._ops.priorities.set_leaves(first, zeros)
+            self._set_leaves(np.broadcast_to(np.float32(0.0), rows))
         self._set_control({name: new[name].item() for name in SAVED_FIELDS})
         self._policy = Policy(prioritized=self.prioritized)
         self._total.restore(0)
 
-    def _set_leaves(self, checked: CheckedState, before: int) -> None:
-        if checked.leaves is None or self._ops.priorities is None:
-            return
-        for first in range(0, checked.size, _PART):
-            self._ops.priorities.set_leaves(first, checked.leaves[first : first + _PART])
+    def _set_leaves(self, leaves: NDArray[np.float32]) -> None:
+        """Set the leaves of the first rows, a part at a time."""
+        assert self._ops.priorities is not None
+        for first in range(0, len(leaves), _PART):
+            self._ops.priorities.set_leaves(first, leaves[first : first + _PART])
 
     def _set_control(self, fields: dict[str, int | float]) -> None:
         """Set the control block, with a run number that makes tokens drawn before void."""
@@ -356,7 +357,9 @@ class Checkpoints:
     def _salvage(self, path: str | os.PathLike[str]) -> "SalvageReport":
         """Take the rows of a damaged file that are whole into this buffer, which is empty."""
         with ReplayFile(path, salvage=True) as file:
-            held = int(file.header["rows"])
+            held: Any = file.header.get("rows")
+            if not (is_int(held) and 0 <= held <= self._capacity):
+                raise CheckpointError(f"the file says that it holds {held!r} rows")
             control = file.moment().state.get("control")
             spans = Spans()
             for first, columns in file.chunks():
@@ -370,7 +373,7 @@ class Checkpoints:
                     part = slice(row - first, row - first + rows)
                     self._ops.put_rows(target, {name: columns[name][part] for name in columns})
             self._hold_anew(spans.rows, control)
-        return SalvageReport(rows=spans.rows, lost_rows=held - spans.rows)
+        return SalvageReport(rows=spans.rows, lost_rows=int(held) - spans.rows)
 
     def _hold_anew(self, rows: int, control: Any) -> None:
         """Hold rows that were put in as if they had just been added."""
@@ -378,9 +381,7 @@ class Checkpoints:
         if self._ops.priorities is not None:
             with contextlib.suppress(CheckpointError):  # a state that is lost: the defaults
                 fields |= exponents_of(control)
-            for first in range(0, rows, _PART):
-                ones = np.ones(min(_PART, rows - first), np.float32)  # max_priority ** alpha
-                self._ops.priorities.set_leaves(first, ones)
+            self._set_leaves(np.broadcast_to(np.float32(1.0), rows))  # max_priority ** alpha
             self._policy.alpha = float(fields.get("alpha", self._policy.alpha))
         self._set_control(fields)
         self._total.restore(rows)

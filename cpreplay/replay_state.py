@@ -3,6 +3,7 @@
 import bisect
 import contextlib
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -11,12 +12,14 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from cpreplay.control import CONTROL, ring_head, ring_size
+from cpreplay.control import CONTROL, MAX_CAPACITY, ring_head, ring_size
 from cpreplay.errors import CheckpointError, ConfigurationError
 from cpreplay.integers import is_count, is_int, is_number
+from cpreplay.philox import is_seed
 from cpreplay.policies import Policy
 from cpreplay.priorities import SMALLEST
 from cpreplay.schema import TRANSITION, Column, transition_columns
+from cpreplay.words import NUMBERED
 
 # The control block's fields that belong to the object, not to its state.
 _OF_THE_OBJECT = ("capacity", "key", "run")
@@ -83,8 +86,11 @@ def columns_said(about: Mapping[str, Any]) -> tuple[Column, ...]:
                 if name not in TRANSITION
             },
         )
-        if not is_count(about.get("capacity")) or not isinstance(about.get("prioritized"), bool):
-            raise KeyError("capacity")
+        capacity = about["capacity"]
+        if not (is_count(capacity) and capacity <= MAX_CAPACITY):
+            raise TypeError(f"a capacity of {capacity!r}")
+        if not isinstance(about["prioritized"], bool):
+            raise TypeError("prioritized is neither true nor false")
     except (KeyError, TypeError, ConfigurationError) as error:
         raise CheckpointError(f"the file does not describe a buffer: {error}") from None
     refuse_misfit(about, about_buffer(columns, about["capacity"], about["prioritized"]))
@@ -141,7 +147,9 @@ def checked_state(
     largest = state.get("largest_batch")
     _expect(largest is None or (is_count(largest) and demo_count), "largest_batch is of a prefix")
     seed = state.get("seed")
-    _expect(seed is None or (is_int(seed) and 0 <= seed < 2**64), "seed is in [0, 2**64)")
+    _expect(seed is None or is_seed(seed), "seed is in [0, 2**64)")
+    numbered = generator["name"] == NUMBERED
+    _expect(not numbered or generator.get("seed") == seed, "the generator's seed is another one")
     size = ring_size(total, capacity)
     return CheckedState(
         control=fields,
@@ -160,7 +168,10 @@ def checked_state(
 
 
 def _checked_leaves(leaves: Any, size: int) -> NDArray[np.float32]:
-    array = np.asarray(leaves)
+    try:
+        array = np.asarray(leaves)
+    except ValueError:
+        array = np.empty(0)
     _expect(array.dtype == np.float32 and array.shape == (size,), f"leaves are float32 ({size},)")
     # False for NaN. In parts: a mask of all would be a quarter of the leaves once more.
     for first in range(0, size, 1 << 20):
@@ -170,12 +181,11 @@ def _checked_leaves(leaves: Any, size: int) -> NDArray[np.float32]:
 
 
 def _field(name: str, value: Any) -> int | float:
-    kind = CONTROL[name].kind
-    if kind == "f":
-        _expect(is_number(value) and value == value, f"{name} is a number")
+    if CONTROL[name].kind == "f":
+        _expect(is_number(value) and abs(value) <= sys.float_info.max, f"{name} is finite")
         return float(value)
-    low, high = (0, 2**64) if kind == "u" else (0, 2**63)
-    _expect(is_int(value) and low <= value < high, f"{name} is an int from 0")
+    # Half of what fits, so that going on overflows nothing.
+    _expect(is_int(value) and 0 <= value < 2**62, f"{name} is an int from 0 to 2**62")
     return int(value)
 
 
@@ -187,7 +197,10 @@ def _by_name(columns: Any) -> dict[str, dict[str, Any]]:
         for column in columns
     ):
         raise CheckpointError("the file does not describe columns")
-    return {column["name"]: column for column in columns}
+    names = [column["name"] for column in columns]
+    if len(set(names)) != len(names):
+        raise CheckpointError(f"columns are there twice: {', '.join(names)}")
+    return dict(zip(names, columns, strict=True))
 
 
 def _form(column: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpreplay.errors import CheckpointError, ConfigurationError
-from cpreplay.philox import checked_seed, philox_words, splitmix64
+from cpreplay.philox import is_seed, philox_words, splitmix64
 
 # The generators whose raw words are 64 random bits. A raw word of MT19937, say, has only 32.
 _RAW_64_BIT = (np.random.PCG64, np.random.PCG64DXSM, np.random.SFC64, np.random.Philox)
@@ -71,7 +71,10 @@ def numbered_seed(state: Mapping[str, Any], seed: int | None) -> int:
             'number; take it up in a host buffer without rng="philox", or give seed=... to begin '
             "another stream"
         )
-    return checked_seed(state.get("seed", -1))
+    saved: Any = state.get("seed")
+    if not is_seed(saved):
+        raise CheckpointError(f"this is no state of numbered draws: its seed is {saved!r}")
+    return int(saved)
 
 
 class GeneratorWords:
@@ -103,6 +106,7 @@ class GeneratorWords:
         try:
             # Tried out here: the generators do not check a state before they take it.
             after = _like(before, state["state"])
+            _refuse_out_of_bounds(after)
             self._bits.state = after
         except (KeyError, TypeError, ValueError, OverflowError, IndexError) as error:
             raise CheckpointError(f"this is no state of {kind.__name__}: {error}") from None
@@ -164,6 +168,18 @@ def _like(model: Any, value: Any) -> Any:
         return array
     if type(value) is not type(model) and not (value is None or model is None):
         raise ValueError(f"{value!r} has to be of type {type(model).__name__}")
-    if isinstance(value, int) and value < 0:
-        raise ValueError(f"{value} is negative")
     return value
+
+
+# What NumPy's setters do not check, and a draw then reads beyond its arrays by.
+_BOUNDS = {"pos": 624, "buffer_pos": 4, "has_uint32": 1, "uinteger": 2**32 - 1}
+
+
+def _refuse_out_of_bounds(state: Mapping[str, Any]) -> None:
+    for name, value in state.items():
+        if isinstance(value, Mapping):
+            _refuse_out_of_bounds(value)
+        elif name in _BOUNDS and not 0 <= value <= _BOUNDS[name]:
+            raise ValueError(f"{name}={value} is not in [0, {_BOUNDS[name]}]")
+        elif name == "inc" and not value % 2:
+            raise ValueError(f"inc={value} is even")

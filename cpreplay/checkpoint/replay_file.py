@@ -137,14 +137,18 @@ class ReplayFile:
             for name, content in members.items():
                 match name.split("/"):
                     case ["state.json"]:
+                        if state is not None:
+                            raise CheckpointError(f"{self._path} has state.json twice")
                         state = self._json(content, name)
-                    case ["leaves", _]:
+                    case ["leaves", _] if not self._salvage:
                         leaves.append(self._next_part(leaves, name, content))
                     case ["pending.json"]:
+                        if settings is not None:
+                            raise CheckpointError(f"{self._path} has pending.json twice")
                         settings = self._json(content, name)
-                    case ["pending", column, _]:
-                        steps.setdefault(column, [])
-                        steps[column].append(self._next_part(steps[column], name, content))
+                    case ["pending", column, _] if not self._salvage:
+                        parts = steps.setdefault(column, [])
+                        parts.append(self._next_part(parts, name, content))
         if state is None and not self._salvage:
             raise CheckpointError(f"{self._path} has no state.json before its rows")
         return Moment(
@@ -180,7 +184,7 @@ class ReplayFile:
             match name.split("/"):
                 case ["rows", row, column] if row.isascii() and row.isdigit() and len(row) <= 12:
                     places.add(int(row))
-                    columns[column.removesuffix(".npy")] = read_npy(content, name)
+                    columns[column.removesuffix(".npy")] = _rows_of(content, name)
         if len(places) > 1:
             raise CheckpointError(f"{self._path}: one record has rows of several places")
         return (places.pop(), columns) if places else None
@@ -214,13 +218,18 @@ class ReplayFile:
 
     def _next_part(self, parts: list[NDArray[Any]], name: str, content: memoryview) -> NDArray[Any]:
         """A part of an array that begins where the last one ended."""
-        array = read_npy(content, name)
+        array = _rows_of(content, name)
         at = sum(len(part) for part in parts)
         if array.ndim == 0 or name.rpartition("/")[2] != f"{at:012}.npy":
             raise CheckpointError(f"{self._path}: {name} does not follow the {at} items before it")
         if parts and (parts[0].shape[1:], parts[0].dtype) != (array.shape[1:], array.dtype):
             raise CheckpointError(f"{self._path}: {name} is of another form than the part before")
         return array
+
+
+def _rows_of(content: memoryview, name: str) -> NDArray[Any]:
+    """An array row by row; only one that another program stored column by column is copied."""
+    return np.asarray(read_npy(content, name), order="C")
 
 
 def _parts(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
