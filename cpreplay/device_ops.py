@@ -199,7 +199,7 @@ class DeviceOps:
 
     def snapshot(self, size: int, changed: Condition, *, apart: bool) -> DeviceSnapshot:
         self._card.check_current()
-        return DeviceSnapshot(self._card, self._layout, self._arrays, size, apart=apart)
+        return DeviceSnapshot(self._card, self._layout, self._arrays, size, changed, apart=apart)
 
     def put_rows(self, first: int, columns: Mapping[str, NDArray[Any]]) -> None:
         rows = len(next(iter(columns.values())))

@@ -1,5 +1,6 @@
 """The rows of a ring in device memory as they were at one moment, read chunk by chunk."""
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,9 +28,17 @@ class DeviceSnapshot:
     """
 
     def __init__(
-        self, card: Card, layout: Layout, arrays: Sequence[Any], size: int, *, apart: bool
+        self,
+        card: Card,
+        layout: Layout,
+        arrays: Sequence[Any],
+        size: int,
+        changed: threading.Condition,
+        *,
+        apart: bool,
     ) -> None:
         self._card = card
+        self._changed = changed
         self._layout = layout
         self._size = size
         self._rows = chunk_rows(layout, size)
@@ -42,7 +51,7 @@ class DeviceSnapshot:
         self._arrays = held
 
     def set_aside(self, pieces: Sequence[tuple[int, int]]) -> bool:
-        return True  # of a copy nothing is overwritten, and without one nothing is to be added
+        return self._apart or not self._arrays  # without a copy, adds wait for the end
 
     def chunks(self) -> Iterator[Chunk]:
         cupy = self._card.cupy
@@ -54,7 +63,9 @@ class DeviceSnapshot:
                 yield first, self._columns(arrays)
 
     def close(self) -> None:
-        self._arrays = []
+        with self._changed:
+            self._arrays = []
+            self._changed.notify_all()
 
     def _columns(self, arrays: Sequence[NDArray[np.void]]) -> dict[str, NDArray[Any]]:
         columns = {}

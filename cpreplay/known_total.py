@@ -40,9 +40,11 @@ class KnownTotal:
             self.is_exact = self._was_exact
 
     def restore(self, total: int) -> None:
-        """Note that the buffer now is one to which ``total`` rows were ever written."""
+        """Note that the buffer now is one to which ``total`` rows were ever written.
+
+        Where only the device counts, it goes on: graphs that add may be replayed again.
+        """
         self.at_least = total if self._reading_waits else 0
-        self.is_exact = self._reading_waits
 
     def exact(self) -> int:
         """The total, from the device where the host has lost count."""

@@ -782,8 +782,8 @@ class StoreReplay(_Replay):
         """A new buffer with the rows of a damaged checkpoint that are whole.
 
         They come as if they had just been added, demonstrations first, then from the oldest on.
-        Nothing else is taken from the file: draws begin anew, rows enter at the largest priority,
-        nothing is pinned.
+        Beside them, only alpha, beta and epsilon are taken from the file: draws begin anew, rows
+        enter at the largest priority, nothing is pinned.
 
         Parameters
         ----------

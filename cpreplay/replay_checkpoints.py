@@ -98,9 +98,10 @@ class Checkpoints:
         Notes
         -----
         The format is open: ``zstd -dc FILE | tar x`` gives .npy and .json files. Memory beside the
-        buffer is a copy of the leaves and some 40 MiB, whatever the buffer's size. Other threads
-        may go on adding and sampling, as in `save_in_background`. Waits for the device, whose rows
-        must not be written meanwhile, also not by the replay of a graph on another stream.
+        buffer is a copy of the leaves and some 40 MiB, whatever the buffer's size. On the host
+        other threads may go on adding and sampling, as in `save_in_background`. On the device this
+        waits, adds of other threads wait until it is done, and no graph that adds may be replayed
+        meanwhile.
         """
         self._write(path, *self._begin_save(None, apart=False))
 
