@@ -48,6 +48,7 @@ class BackgroundSaves:
                 superseded, self._next = self._next, (begin, future)
         if superseded is not None:
             superseded[1].cancel()
+            superseded[1].set_running_or_notify_cancel()  # tells those who wait for it
         if idle:
             try:
                 write = begin()
