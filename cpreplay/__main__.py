@@ -1,19 +1,23 @@
-"""The command line: ``python -m cpreplay info`` says what works on this machine, and why not."""
+"""The command line: what works on this machine, and what a checkpoint file holds."""
 
 import argparse
 import importlib.util
 import json
+import os
 import platform
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cpreplay import StoreReplay, StoreReplayGpu, __version__, kernels
 from cpreplay.cuda_device import device_memory, import_cupy
-from cpreplay.errors import DeviceUnavailableError
+from cpreplay.errors import DeviceUnavailableError, ReplayError
+from cpreplay.inspection import draw_frames, inspect_file
+from cpreplay.inspection_text import as_text
 from cpreplay.memory import format_bytes, host_memory
 
 Facts = dict[str, dict[str, Any]]
@@ -26,6 +30,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return command(options)
 
 
+def _print(text: str) -> None:
+    """Print what any terminal can show; not to a reader that has gone, as ``head`` does."""
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
+    except BrokenPipeError:
+        # Python flushes once more as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m cpreplay", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -34,13 +48,50 @@ def _parser() -> argparse.ArgumentParser:
     )
     info.add_argument("--json", action="store_true", help="print one JSON object")
     info.set_defaults(command=_info)
+    inspect = commands.add_parser(
+        "inspect",
+        help="what a checkpoint file holds, and what is wrong with it",
+        epilog="Exit status: 0 the file is whole, 1 it is damaged or no checkpoint, "
+        "2 a file cannot be read or written.",
+    )
+    inspect.add_argument("file", type=Path, metavar="FILE", help="a checkpoint")
+    inspect.add_argument("--json", action="store_true", help="print one JSON object")
+    inspect.add_argument(
+        "--frames",
+        type=Path,
+        metavar="PNG",
+        help="draw the restart points' frame stacks, by bucket",
+    )
+    inspect.set_defaults(command=_inspect)
     return parser
 
 
 def _info(options: argparse.Namespace) -> int:
     facts = gather_facts()
-    print(json.dumps(facts, indent=2) if options.json else _as_text(facts))
+    _print(json.dumps(facts, indent=2) if options.json else _as_text(facts))
     return 0
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    try:
+        inspection = inspect_file(options.file)
+    except OSError as error:
+        return _failed("inspect", error)
+    report = inspection.report
+    _print(json.dumps(report, indent=2) if options.json else as_text(report))
+    if options.frames is not None:
+        try:
+            drawn, buckets = draw_frames(inspection, options.frames)
+        except (ReplayError, OSError) as error:
+            return _failed("inspect --frames", error)
+        if not options.json:
+            _print(f"  {'frames':14} {drawn:,} of {buckets:,} buckets in {options.frames}")
+    return 0 if report["whole"] else 1
+
+
+def _failed(call: str, error: Exception) -> int:
+    print(f"python -m cpreplay {call}: {error}", file=sys.stderr)
+    return 2
 
 
 def gather_facts() -> Facts:

@@ -35,7 +35,7 @@ def replaced_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Raises
     ------
     ConfigurationError
-        ``path`` is there and no regular file.
+        ``path`` is there and no regular file, or a link that leads to itself.
     OSError
         As from ``open``, ``write`` and ``os.replace``.
 
@@ -46,7 +46,7 @@ def replaced_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     may be in other threads, processes or containers, and the last to end wins. Files are left
     where there is no such lock: on Windows and on some network file systems.
     """
-    target = Path(path).resolve()
+    target = _resolved(path)
     if target.exists() and not target.is_file():
         raise ConfigurationError(f"{target} is there and is no regular file; give another path")
     prefix = f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:12]}-"
@@ -66,6 +66,17 @@ def replaced_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
         raise
     _sync_folder(target.parent)
+
+
+def _resolved(path: str | os.PathLike[str]) -> Path:
+    """Where a path leads by its links."""
+    try:
+        target = Path(path).resolve()
+    except RuntimeError:  # a loop, up to Python 3.12; later ones return it
+        target = Path(path)
+    if target.is_symlink():
+        raise ConfigurationError(f"{path} is a link that leads to itself; give another path")
+    return target
 
 
 def _new_file(folder: Path, prefix: str) -> tuple[Path, BinaryIO]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Condition
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from cpreplay.kernel_structs import MAX_TILE, WEIGHTS, batch_addresses, columns_
 from cpreplay.philox import splitmix64
 from cpreplay.schema import Layout
 from cpreplay.words import numbered_seed, numbered_state
+
+T = TypeVar("T")
 
 # Below this many bytes of rows a block stores several rows; wider rows are shared by several
 # blocks, so that each thread has about one word of 16 bytes to copy.
@@ -200,6 +202,15 @@ class DeviceOps:
     def snapshot(self, size: int, changed: Condition, *, apart: bool) -> DeviceSnapshot:
         self._card.check_current()
         return DeviceSnapshot(self._card, self._layout, self._arrays, size, changed, apart=apart)
+
+    def here(self, call: Callable[[], T]) -> Callable[[], T]:
+        stream = self._cupy.cuda.get_current_stream()
+
+        def call_here() -> T:
+            with self._cupy.cuda.Device(self._card.number), stream:
+                return call()
+
+        return call_here
 
     def put_rows(self, first: int, columns: Mapping[str, NDArray[Any]]) -> None:
         rows = len(next(iter(columns.values())))

@@ -5,7 +5,7 @@ The contract is in `ops`. Nothing here takes a lock: the buffer does.
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import Condition
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from cpreplay.host_snapshot import HostSnapshot
 from cpreplay.philox import ROWS, TARGETS, splitmix64
 from cpreplay.schema import Layout
 from cpreplay.words import Words
+
+T = TypeVar("T")
 
 # Batch sizes whose memory layout is remembered.
 _KEPT_BLOCKS = 64
@@ -197,6 +199,9 @@ class HostOps:
         total, demo_count, capacity = self._cursor()
         head = ring_head(total, demo_count, capacity) if total >= capacity else 0
         return HostSnapshot(self._layout, self._arrays, size, changed, demo_count, head)
+
+    def here(self, call: Callable[[], T]) -> Callable[[], T]:
+        return call
 
     def put_rows(self, first: int, columns: Mapping[str, NDArray[Any]]) -> None:
         for column in self._columns:

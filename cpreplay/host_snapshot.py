@@ -74,7 +74,17 @@ class HostSnapshot:
         return True
 
     def chunks(self) -> Iterator[Chunk]:
-        self._make_spares()
+        self._make_spares()  # now, since adds may wait for one before the first chunk is read
+        return self._read_all()
+
+    def close(self) -> None:
+        with self._changed:
+            self._unread.clear()
+            self._aside.clear()
+            self._spares.clear()
+            self._changed.notify_all()
+
+    def _read_all(self) -> Iterator[Chunk]:
         out = {
             column.name: np.empty((self._rows, *column.shape), column.stored)
             for column in self._layout.columns
@@ -98,13 +108,6 @@ class HostSnapshot:
                     self._spares.append(self._aside.pop(chunk))
                     self._changed.notify_all()
             yield part.start, {name: values[:count] for name, values in out.items()}
-
-    def close(self) -> None:
-        with self._changed:
-            self._unread.clear()
-            self._aside.clear()
-            self._spares.clear()
-            self._changed.notify_all()
 
     def _next_chunks(self) -> Iterator[int]:
         """Every chunk once: those put aside first, since adds may wait for their memory."""

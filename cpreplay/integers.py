@@ -11,8 +11,8 @@ def is_count(value: Any) -> bool:
 
 
 def is_int(value: Any) -> bool:
-    """Whether a value is an int (True is none)."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    """Whether a value is an int (True is none, and no difference of times)."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
 def is_number(value: Any) -> bool:

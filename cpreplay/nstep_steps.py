@@ -200,11 +200,7 @@ class NStepSampleStep:
 
     def save_in_background(self, path: str | os.PathLike[str]) -> "Future[Path]":
         """Write both while the block goes on; see `StoreReplay.save_in_background`."""
-
-        def begin() -> Callable[[], Path]:
-            return functools.partial(self.buffer._write, path, *self._begin_save(apart=True))
-
-        return self.buffer._saves.submit(begin)
+        return self.buffer._submit(path, functools.partial(self._begin_save, apart=True))
 
     def resume(self, path: str | os.PathLike[str], *, seed: int | None = None) -> None:
         """Go on as the block that was saved; see `ReplaySampleStep.resume`.

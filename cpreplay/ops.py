@@ -7,11 +7,13 @@ the current stream, without waiting; on the host, done when the call returns.
 
 from collections.abc import Callable, Mapping, Sequence
 from threading import Condition
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from cpreplay.batch import Batch
 from cpreplay.nstep_transitions import NStepTransitions
 from cpreplay.snapshots import Snapshot
+
+T = TypeVar("T")
 
 
 class RowOps(Protocol):
@@ -66,6 +68,9 @@ class RowOps(Protocol):
 
         ``changed`` is over the buffer's lock, which is held. Waits for the device.
         """
+
+    def here(self, call: Callable[[], T]) -> Callable[[], T]:
+        """The same call, to be made by any thread, on the stream and card that are current now."""
 
     def put_rows(self, first: int, columns: Mapping[str, Any]) -> None:
         """Write host columns of the stored dtypes at a row, whatever the ring is. Waits."""

@@ -131,13 +131,10 @@ class Checkpoints:
         On the host, rows are marked now and read later, oldest first: an add that would overwrite
         a chunk of 4 MiB that was not read yet copies it first, and waits where eight such copies
         are unread. On the device, this waits, and copies the rows held on the card first: as much
-        memory again as they take, until they are written.
+        memory again as they take, until they are written. A save that waited does so in its own
+        thread, on the stream that was current at the call.
         """
-
-        def begin() -> Callable[[], Path]:
-            return functools.partial(self._write, path, *self._begin_save(None, apart=True))
-
-        return self._saves.submit(begin)
+        return self._submit(path, functools.partial(self._begin_save, None, apart=True))
 
     def state(self) -> dict[str, Any]:
         """What `save` writes, as plain arrays and numbers. Waits for the device.
@@ -263,6 +260,16 @@ class Checkpoints:
             )
             self._snapshots.append(snapshot)
         return moment, snapshot
+
+    def _submit(
+        self, path: str | os.PathLike[str], begin_save: Callable[[], tuple[Moment, Snapshot]]
+    ) -> "Future[Path]":
+        """Begin a save when its turn comes, and write it in the background."""
+
+        def begin() -> Callable[[], Path]:
+            return functools.partial(self._write, path, *begin_save())
+
+        return self._saves.submit(self._ops.here(begin))
 
     def _end_save(self, snapshot: Snapshot) -> None:
         with self._lock:

@@ -27,7 +27,10 @@ class Snapshot(Protocol):
     """
 
     def chunks(self) -> Iterator[Chunk]:
-        """Every row once, in chunks of any order. For one thread, which may be another."""
+        """Every row once, in chunks of any order. For one thread, which may be another.
+
+        Asking for it may reserve memory, so it is to be asked for before other work is done.
+        """
 
     def set_aside(self, pieces: Sequence[tuple[int, int]]) -> bool:
         """Keep what rows (first, count) of each piece are, since they are to be overwritten.

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from cpreplay.checkpoint.container import EncodedRecord, Encoder, RecordReader, written_records
+from cpreplay.checkpoint.container import EncodedRecord, RecordReader, written_records
 from cpreplay.errors import CheckpointError, ReplayError
 from cpreplay.integers import is_int
 from cpreplay.restart.marker import Key, Markers, is_label
@@ -154,14 +154,13 @@ def read_points(
     with RecordReader(path) as reader:
         about = AboutPoints.from_header(reader.header)
         require_fit(about)
-        encoder = Encoder()
         rings: dict[Key, deque[FiledPoint]] = {}
         refused: Counter[str] = Counter()
         numbers: set[int] = set()
         unreadable = 0
-        for _, raw in reader:
+        for _, record in reader.encoded():
             try:
-                point = _point(encoder.encode([raw]), raw, about, markers)
+                point = _point(record, about, markers)
             except ReplayError:
                 unreadable += 1
                 continue
@@ -191,9 +190,9 @@ def read_points(
     )
 
 
-def _point(record: EncodedRecord, raw: bytes, about: AboutPoints, markers: Markers) -> FiledPoint:
+def _point(record: EncodedRecord, about: AboutPoints, markers: Markers) -> FiledPoint:
     """The point of a whole record; `ReplayError` where there is none in it."""
-    decoded = decode_point(raw)
+    decoded = decode_point(record)
     if StackFormat.of(decoded.stack) != about.stack:
         raise CheckpointError(f"point {decoded.number} has another stack than its header says")
     filed = decoded.about if isinstance(decoded.about, dict) else {}

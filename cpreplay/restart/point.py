@@ -108,7 +108,8 @@ def checked_snapshot(snapshot: Any) -> memoryview:
         raise DTypeError(
             f"snapshot is a {kind}; give the machine's state as bytes, or as an array of uint8"
         )
-    return view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
+    whole = view.c_contiguous and view.nbytes  # or it cannot be cast
+    return view.cast("B") if whole else memoryview(view.tobytes())
 
 
 def checked_stack(frame_stack: Any) -> NDArray[Any]:
@@ -168,15 +169,16 @@ class DecodedPoint:
 
 
 def decode_point(record: EncodedRecord | bytes) -> DecodedPoint:
-    """What `encode_point` was given; members of other names are stepped over.
+    """What `encode_point` was given, from its record or from that decoded.
+
+    Members of other names are stepped over.
 
     Raises
     ------
     CheckpointError
         It is no point: bytes that fail their checksum, or not one member of each kind.
     """
-    raw = record if isinstance(record, bytes) else decode(record)
-    members = members_of(raw)
+    members = members_of(record if isinstance(record, bytes) else decode(record))
     found = {
         suffix: [name for name in members if name.startswith("points/") and name.endswith(suffix)]
         for suffix in _SUFFIXES

@@ -32,6 +32,7 @@ from cpreplay.philox import checked_seed
 from cpreplay.restart.buckets import Bucket
 from cpreplay.restart.configuration import RestartPoolConfiguration
 from cpreplay.restart.contents import Contents
+from cpreplay.restart.draws import DrawNumbers
 from cpreplay.restart.files import (
     FILE_NAME,
     AboutPoints,
@@ -40,7 +41,6 @@ from cpreplay.restart.files import (
     write_points,
 )
 from cpreplay.restart.marker import Key, Markers, is_label
-from cpreplay.restart.numbers import DrawNumbers
 from cpreplay.restart.point import (
     Point,
     Restart,
@@ -91,6 +91,22 @@ class RestartPool:
     or writes. The same calls in the same order give the same draws, with one ``random_seed``.
 
     A point is kept compressed (zstd level 1). It costs its compressed bytes and about 1.5 KB.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pool = RestartPool(RestartPoolConfiguration(key=["level"], probability=1.0))
+    >>> stack = np.zeros((4, 84, 84), np.uint8)
+    >>> pool.offer(b"the machine's state", stack, {"level": 2, "score": 300})
+    True
+    >>> restart = pool.draw(step=0)
+    >>> restart.snapshot, restart.key
+    (b"the machine's state", (2,))
+    >>> pool.reached(restart, {"level": 3, "score": 400})
+    True
+    >>> pool.finish(restart, steps=120)
+    >>> pool.stats()["buckets"][2,]["advance_rate"]
+    1.0
     """
 
     def __init__(
@@ -502,8 +518,8 @@ class RestartPool:
         Notes
         -----
         Points are only derived state, which refills in minutes of play, so a damaged file never
-        raises. What is offered while the file is read is replaced too. Costs decompressing and
-        compressing each point; no lock is held meanwhile.
+        raises. What is offered while the file is read is replaced too. Costs decompressing each
+        point once; no lock is held meanwhile.
         """
         taken, remarks = self._load(path)
         for remark in remarks:
