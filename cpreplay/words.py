@@ -163,8 +163,8 @@ def _like(model: Any, value: Any) -> Any:
         return {name: _like(model[name], value[name]) for name in model}
     if isinstance(model, np.ndarray):
         array = np.array(value, model.dtype)
-        if array.shape != model.shape:
-            raise ValueError(f"an array of shape {array.shape} has to be of shape {model.shape}")
+        if array.shape != model.shape or array.tolist() != value:  # a fraction would be cut off
+            raise ValueError(f"{model.dtype} of shape {model.shape} is wanted")
         return array
     if type(value) is not type(model) and not (value is None or model is None):
         raise ValueError(f"{value!r} has to be of type {type(model).__name__}")
