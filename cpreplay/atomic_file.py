@@ -61,7 +61,8 @@ def replaced_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 file.close()  # an open file keeps its name there
             if target.exists():
                 os.chmod(temporary, target.stat().st_mode & 0o7777)
-            os.replace(temporary, target)  # still locked, so nobody takes it for abandoned
+            # It is still locked, so nobody takes it for abandoned.
+            os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -84,14 +85,9 @@ def _new_file(folder: Path, prefix: str) -> tuple[Path, BinaryIO]:
     while True:
         temporary = folder / f"{prefix}{secrets.token_hex(8)}.part"
         file = open(temporary, "xb")  # noqa: SIM115 (the caller closes it)
-        try:
-            # Between the two calls another writer may have taken it for abandoned.
-            if _lock(file.fileno()) is not False and temporary.exists():
-                return temporary, file
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            file.close()
-            raise
+        # Between the two calls another writer may have taken it for abandoned.
+        if _lock(file.fileno()) is not False and temporary.exists():
+            return temporary, file
         file.close()
 
 

@@ -218,12 +218,11 @@ def _name_and_key(record: EncodedRecord, about: AboutPoints) -> tuple[int, Key]:
     point = decode_point(record)
     if StackFormat.of(point.stack) != about.stack:
         raise CheckpointError("another stack than its header says")
-    values = point.about.get("values") if isinstance(point.about, dict) else None
-    if not isinstance(values, dict):
-        raise CheckpointError("no values")
+    about_point = _mapping(point.about)
+    values = _mapping(about_point.get("values"))
     key: list[Any] = [values.get(label) for label in about.key]
-    if not all(is_int(value) and -(2**63) <= value < 2**63 for value in key):
-        raise CheckpointError("no value of 64 bits for each of the key's labels")
+    if not all(map(_is_int64, [*key, *values.values(), about_point.get("steps_used")])):
+        raise CheckpointError("values or steps that are no ints of 64 bits")
     return point.number, tuple(key)
 
 
@@ -375,14 +374,18 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _is_int64(value: Any) -> bool:
+    return is_int(value) and -(2**63) <= value < 2**63
+
+
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
 def _number(value: Any) -> int | float | None:
-    """A number that JSON and a line of text can show."""
+    """A number that a line of text can show; a float is finite, where `read_json` gave it."""
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return value
     return value if is_int(value) and 0 <= value < 2**64 else None
 
 

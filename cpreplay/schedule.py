@@ -21,6 +21,17 @@ class Piece:
     to: float
     steps: int
 
+    def __attrs_post_init__(self) -> None:
+        if self.shape not in ("hold", "linear", "exponential"):
+            raise ConfigurationError(f"Schedule: there is no piece of shape {self.shape!r}")
+        if not (is_int(self.steps) and 0 <= self.steps < 2**63):
+            raise ConfigurationError(
+                f"Schedule.{self.shape}: steps={shown(self.steps)} has to be an int from 0 to "
+                "2**63 - 1"
+            )
+        object.__setattr__(self, "to", _value(self.shape, self.to))
+        object.__setattr__(self, "steps", int(self.steps))
+
     def between(self, start: float, share: float) -> float:
         """The value at a share in (0, 1) of the way from ``start``."""
         if self.shape == "linear":
@@ -61,6 +72,17 @@ class Schedule:
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "start", _value("starting", self.start))
+        if not (isinstance(self.pieces, tuple) and all(isinstance(p, Piece) for p in self.pieces)):
+            raise ConfigurationError(
+                f"Schedule: pieces={self.pieces!r} are no pieces; append them with hold, linear "
+                "and exponential, from Schedule.starting"
+            )
+        for piece, (_, start) in zip(self.pieces, self.knots, strict=False):
+            if piece.shape == "exponential" and not _same_sign(start, piece.to):
+                raise ConfigurationError(
+                    f"Schedule.exponential: no factor leads from {start!r} to {piece.to!r}; both "
+                    "have to be above 0, or both below; use linear, or a small number in place of 0"
+                )
 
     @classmethod
     def starting(cls, value: float) -> "Schedule":
@@ -80,19 +102,10 @@ class Schedule:
 
         Both ends have to be of one sign, and neither may be 0, which no factor leads to or from.
         """
-        if is_number(to) and math.isfinite(to) and not _same_sign(self.last, to):
-            raise ConfigurationError(
-                f"Schedule.exponential: no factor leads from {self.last!r} to {to!r}; both have to "
-                "be above 0, or both below; use linear, or start from a small number instead of 0"
-            )
         return self._then("exponential", to, steps)
 
     def _then(self, shape: Any, to: Any, steps: Any) -> "Schedule":
-        if not (is_int(steps) and 0 <= steps < 2**63):
-            raise ConfigurationError(
-                f"Schedule.{shape}: steps={steps!r} has to be an int from 0 to 2**63 - 1"
-            )
-        return Schedule(self.start, (*self.pieces, Piece(shape, _value(shape, to), int(steps))))
+        return Schedule(self.start, (*self.pieces, Piece(shape, to, steps)))
 
     @property
     def last(self) -> float:
@@ -120,8 +133,7 @@ class Schedule:
         -----
         Costs a look at each piece.
         """
-        if not (is_number(step) and 0 <= step < math.inf):
-            raise ConfigurationError(f"step={step!r} has to be a finite number of at least 0")
+        step = _checked_step(step)
         start, before = self.start, 0
         for piece in self.pieces:
             if step < before + piece.steps:
@@ -147,11 +159,12 @@ class _CheckedFunction(Schedule):
     function: Callable[[Any], Any] = attrs.field(kw_only=True)
 
     def __call__(self, step: float) -> float:
+        step = _checked_step(step)
         value = self.function(step)
         if not (is_number(value) and -ROUNDING <= value <= 1.0 + ROUNDING):
             raise ConfigurationError(
-                f"probability: the schedule {self.function!r} gave {value!r} at step {step!r}; it "
-                "has to stay within [0, 1]"
+                f"probability: the schedule {self.function!r} gave {shown(value)} at step {step}; "
+                "it has to stay within [0, 1]"
             )
         return float(value)
 
@@ -198,15 +211,45 @@ def validate_probability(value: Any) -> Schedule:
     if callable(value) and not isinstance(value, type):
         return _CheckedFunction(0.0, function=value)
     raise ConfigurationError(
-        f"probability={value!r} has to be a number in [0, 1], or a Schedule that stays there"
+        f"probability={shown(value)} has to be a number in [0, 1], or a Schedule that stays there"
     )
 
 
+def shown(value: Any) -> str:
+    """A value for a message, also an int that is too long to be printed."""
+    try:
+        return repr(value)
+    except ValueError:
+        return f"a {type(value).__name__} too long to be printed"
+
+
 def _value(where: str, value: Any) -> float:
-    if not (is_number(value) and math.isfinite(value)):
-        raise ConfigurationError(f"Schedule.{where}: {value!r} has to be a finite number")
-    return float(value)
+    number = _finite(value)
+    if number is None:
+        raise ConfigurationError(f"Schedule.{where}: {shown(value)} has to be a finite number")
+    return float(number)
 
 
-def _same_sign(start: float, to: Any) -> bool:
+def _checked_step(step: Any) -> int | float:
+    """A step as an int or a float of Python, so that no narrow type rounds what is made of it."""
+    number = _finite(step)
+    if number is None or number < 0:
+        raise ConfigurationError(f"step={shown(step)} has to be a finite number of at least 0")
+    return number
+
+
+def _finite(value: Any) -> int | float | None:
+    """A number as Python's own; None where it is no finite one that a float can be."""
+    if not is_number(value):
+        return None
+    try:
+        finite = math.isfinite(float(value))
+    except OverflowError:
+        return None
+    if not finite:
+        return None
+    return int(value) if is_int(value) else float(value)
+
+
+def _same_sign(start: float, to: float) -> bool:
     return (start > 0.0 and to > 0.0) or (start < 0.0 and to < 0.0)

@@ -11,6 +11,11 @@ out below: nothing is imported to learn with but the replay memory. A run takes 
 With `--buffer prioritized` transitions are drawn by their TD errors (Schaul et al. 2016): the loss
 of each is multiplied by its importance weight, and its new error is given back to the memory.
 
+With `--checkpoint FOLDER` a run may be killed at any moment. The same command with `--resume` goes
+on from its last checkpoint, and ends with the weights, byte for byte, that it would have had:
+
+    python examples/dqn_cartpole.py --seed 0 --checkpoint run0 --resume
+
 The last line printed is the mean return of greedy episodes with the final weights; CartPole-v1
 stops an episode after 500 steps, so 500 is the best there is. The same seed gives the same
 minibatches and the same weights, byte for byte (on one machine: NumPy's BLAS may round differently
@@ -20,10 +25,13 @@ on another).
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +66,7 @@ LEARNING_RATE = 1e-3  # falls linearly to zero, so that the final weights have s
 TARGET_RATE = 0.02  # how far each update moves the target networks towards the online ones
 EPSILON_START, EPSILON_END, EXPLORATION = 1.0, 0.05, 0.3  # falls during this part of the run
 EVALUATION_SEED = 1_000_000
+CHECKPOINT_EVERY = 5_000
 
 # Of prioritized draws alone. alpha: 0 draws uniformly, 1 in proportion to the error. beta: how much
 # of the bias of such draws the weights take back; it grows to 1, all of it, at the end of the run.
@@ -148,14 +157,108 @@ class Adam:
         self.weights -= rate * self.mean / (np.sqrt(self.square) + 1e-8)
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a run leaves: network and memory as they are at its end, and the episodes it played."""
+@dataclass
+class Run:
+    """All that changes from one step to the next, and so all that a checkpoint holds."""
 
     network: TwinNetwork
+    target: TwinNetwork
+    optimizer: Adam
+    exploration: np.random.Generator
     memory: cpreplay.ReplaySampleStep
-    returns: list[float]  # of each finished episode
-    ended_at: list[int]  # and after how many environment steps it was finished
+    env: gymnasium.Env[Any, Any]
+    obs: Floats
+    step: int = 0
+    episode_return: float = 0.0
+    returns: list[float] = field(default_factory=list)  # of each finished episode
+    ended_at: list[int] = field(default_factory=list)  # and after how many steps it was finished
+
+    def vectors(self) -> dict[str, Floats]:
+        """What is learned. Others hold views of these, so they are filled, never replaced."""
+        return {
+            "weights": self.network.weights,
+            "target": self.target.weights,
+            "mean": self.optimizer.mean,
+            "square": self.optimizer.square,
+        }
+
+
+def new_run(seed: int, buffer: str) -> Run:
+    """A run before its first step."""
+    seeds = np.random.SeedSequence(seed).generate_state(4).tolist()
+    env_seed, network_seed, exploration_seed, memory_seed = seeds
+    network = TwinNetwork(np.random.default_rng(network_seed))
+    memory = BUFFERS[buffer](OBS_WIDTH, (), BATCH, CAPACITY, action_dtype="int64", seed=memory_seed)
+    if memory.buffer.prioritized:
+        memory.configure_per(alpha=ALPHA, beta=BETA_START)
+    memory.setup(learning_starts=LEARNING_STARTS)
+    env = gymnasium.make(ENVIRONMENT)
+    return Run(
+        network=network,
+        target=TwinNetwork(np.random.default_rng(network_seed)),
+        optimizer=Adam(network.weights),
+        exploration=np.random.default_rng(exploration_seed),
+        memory=memory,
+        env=env,
+        obs=env.reset(seed=env_seed)[0],
+    )
+
+
+def save_checkpoint(run: Run, folder: Path, settings: dict[str, Any]) -> None:
+    """Write a run into a folder, so that whenever the program is killed, a whole one is there.
+
+    The memory's file comes first, and has the step in its name. The agent's file says which step it
+    is of, and takes the place of the one before in one go: until then, that one is the checkpoint,
+    and the memory that belongs to it is still there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    replay = folder / f"replay-{run.step}.tar.zst"
+    run.memory.save(replay)
+
+    state = {
+        "settings": settings,
+        "step": run.step,
+        "episode_return": run.episode_return,
+        "returns": run.returns,
+        "ended_at": run.ended_at,
+        "updates": run.optimizer.count,
+        "exploration": run.exploration.bit_generator.state,
+        # CartPole is four numbers, a clock and a generator. An environment that cannot be saved
+        # has to be reset here, with a seed, and with the same one on resuming.
+        "env_state": list(run.env.unwrapped.state),
+        "env_elapsed": run.env.get_wrapper_attr("_elapsed_steps"),
+        "env_rng": run.env.unwrapped.np_random.bit_generator.state,
+    }
+    new = folder / "agent.npz.new"
+    with new.open("wb") as file:
+        np.savez(file, state=json.dumps(state), obs=run.obs, **run.vectors())
+        file.flush()
+        os.fsync(file.fileno())  # on disk before it has the name
+    os.replace(new, folder / "agent.npz")
+    for old in folder.glob("replay-*.tar.zst"):
+        if old != replay:
+            old.unlink()
+
+
+def load_checkpoint(run: Run, folder: Path, settings: dict[str, Any]) -> None:
+    """Make a new run the one that `save_checkpoint` wrote."""
+    with np.load(folder / "agent.npz") as file:
+        state = json.loads(file["state"].item())
+        if state["settings"] != settings:
+            raise SystemExit(f"{folder} holds a run with {state['settings']}, not {settings}")
+        run.memory.resume(folder / f"replay-{state['step']}.tar.zst")
+        for name, vector in run.vectors().items():
+            vector[:] = file[name]
+        run.obs = file["obs"]
+    run.step = state["step"]
+    run.episode_return = state["episode_return"]
+    run.returns = state["returns"]
+    run.ended_at = state["ended_at"]
+    run.optimizer.count = state["updates"]
+    run.exploration.bit_generator.state = state["exploration"]
+    run.env.unwrapped.state = np.array(state["env_state"])
+    run.env.set_wrapper_attr("_elapsed_steps", state["env_elapsed"])
+    run.env.unwrapped.np_random.bit_generator.state = state["env_rng"]
 
 
 def train(
@@ -165,49 +268,48 @@ def train(
     *,
     on_batch: Callable[[cpreplay.Batch], None] | None = None,
     quiet: bool = True,
-) -> Result:
+    checkpoint: Path | None = None,
+    checkpoint_every: int = CHECKPOINT_EVERY,
+) -> Run:
     """Play `steps` environment steps and learn from them.
 
-    `on_batch` is called with each minibatch before it is learned from.
+    `on_batch` is called with each minibatch before it is learned from. With `checkpoint`, a folder,
+    the run goes on from the checkpoint there, if there is one, and saves itself there.
     """
-    seeds = np.random.SeedSequence(seed).generate_state(4).tolist()
-    env_seed, network_seed, exploration_seed, memory_seed = seeds
-    online = TwinNetwork(np.random.default_rng(network_seed))
-    target = TwinNetwork(np.random.default_rng(network_seed))
-    optimizer = Adam(online.weights)
-    exploration = np.random.default_rng(exploration_seed)
-
-    memory = BUFFERS[buffer](OBS_WIDTH, (), BATCH, CAPACITY, action_dtype="int64", seed=memory_seed)
+    run = new_run(seed, buffer)
+    settings = {"seed": seed, "steps": steps, "buffer": buffer}
+    if checkpoint is not None and (checkpoint / "agent.npz").exists():
+        load_checkpoint(run, checkpoint, settings)
+    online, target, memory = run.network, run.target, run.memory
     prioritized = memory.buffer.prioritized
-    if prioritized:
-        memory.configure_per(alpha=ALPHA, beta=BETA_START)
-    memory.setup(learning_starts=LEARNING_STARTS)
 
-    result = Result(online, memory, [], [])
-    env = gymnasium.make(ENVIRONMENT)
-    obs, _ = env.reset(seed=env_seed)
-    episode_return = 0.0
-    for step in (bar := tqdm(range(steps), disable=quiet, unit=" steps")):
+    first = run.step
+    bar = tqdm(range(first, steps), initial=first, total=steps, disable=quiet, unit=" steps")
+    for step in bar:
+        if checkpoint is not None and step > first and step % checkpoint_every == 0:
+            run.step = step
+            save_checkpoint(run, checkpoint, settings)
+
         progress = step / steps
         epsilon = EPSILON_START + (EPSILON_END - EPSILON_START) * min(progress / EXPLORATION, 1.0)
-        if exploration.random() < epsilon:
-            action = int(exploration.integers(ACTIONS))
+        if run.exploration.random() < epsilon:
+            action = int(run.exploration.integers(ACTIONS))
         else:
-            action = online.greedy(obs)
+            action = online.greedy(run.obs)
 
-        next_obs, reward, terminated, truncated, _ = env.step(action)
+        next_obs, reward, terminated, truncated, _ = run.env.step(action)
         # `terminated`, never `terminated or truncated`: a pole that still stands when the clock
         # runs out has a future, and the target below must count it. The transition ends in the
         # episode's own last observation; the first one of the next episode is in the next row.
-        memory.add(obs, action, reward, next_obs, terminated, truncated=truncated)
-        obs = next_obs
-        episode_return += float(reward)
+        memory.add(run.obs, action, reward, next_obs, terminated, truncated=truncated)
+        run.obs = next_obs
+        run.episode_return += float(reward)
         if terminated or truncated:
-            result.returns.append(episode_return)
-            result.ended_at.append(step + 1)
-            bar.set_postfix_str(f"mean return {np.mean(result.returns[-20:]):.0f}", refresh=False)
-            episode_return = 0.0
-            obs, _ = env.reset()
+            run.returns.append(run.episode_return)
+            run.ended_at.append(step + 1)
+            bar.set_postfix_str(f"mean return {np.mean(run.returns[-20:]):.0f}", refresh=False)
+            run.episode_return = 0.0
+            run.obs, _ = run.env.reset()
 
         if step % UPDATE_EVERY:
             continue
@@ -226,10 +328,11 @@ def train(
         gradient, error = online.gradient(batch.obs, batch.action, goal, importance)
         if prioritized:
             memory.update_priorities(np.abs(error).mean(axis=0))
-        optimizer.step(gradient, LEARNING_RATE * (1.0 - progress))
+        run.optimizer.step(gradient, LEARNING_RATE * (1.0 - progress))
         target.weights += np.float32(TARGET_RATE) * (online.weights - target.weights)
-    env.close()
-    return result
+    run.step = steps
+    run.env.close()
+    return run
 
 
 def evaluate(network: TwinNetwork, episodes: int) -> list[float]:
@@ -248,14 +351,14 @@ def evaluate(network: TwinNetwork, episodes: int) -> list[float]:
     return returns
 
 
-def plot(result: Result, path: Path, title: str) -> None:
+def plot(run: Run, path: Path, title: str) -> None:
     """Write the learning curve, one point an episode and their running mean, as an image."""
-    returns = result.returns
+    returns = run.returns
     means = [np.mean(returns[max(0, end - 20) : end]) for end in range(1, len(returns) + 1)]
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
-    axes.plot(result.ended_at, returns, ".", alpha=0.3, label="episode")
-    axes.plot(result.ended_at, means, label="mean of the last 20 episodes")
+    axes.plot(run.ended_at, returns, ".", alpha=0.3, label="episode")
+    axes.plot(run.ended_at, means, label="mean of the last 20 episodes")
     axes.set(xlabel="environment steps", ylabel="return while exploring", title=title)
     axes.legend()
     figure.savefig(path, dpi=120)
@@ -269,14 +372,41 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, metavar="PATH", help="write the learning curve here")
     parser.add_argument("--eval-episodes", type=int, default=100, help="(%(default)s)")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument("--checkpoint", type=Path, metavar="FOLDER", help="save the run here")
+    parser.add_argument(
+        "--checkpoint-every",
+        type=int,
+        default=CHECKPOINT_EVERY,
+        metavar="STEPS",
+        help="(%(default)s)",
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on from the checkpoint, if there is one yet"
+    )
+    parser.add_argument("--save-weights", type=Path, metavar="PATH", help="the final ones, as .npy")
     args = parser.parse_args()
+    if args.checkpoint_every < 1:
+        parser.error("--checkpoint-every has to be at least 1")
+    if args.resume and args.checkpoint is None:
+        parser.error("--resume needs --checkpoint")
+    if args.checkpoint is not None and (args.checkpoint / "agent.npz").exists() and not args.resume:
+        parser.error(f"{args.checkpoint} holds a run: --resume it, or give another folder")
 
     started = time.perf_counter()
-    result = train(args.seed, args.steps, args.buffer, quiet=args.quiet)
+    run = train(
+        args.seed,
+        args.steps,
+        args.buffer,
+        quiet=args.quiet,
+        checkpoint=args.checkpoint,
+        checkpoint_every=args.checkpoint_every,
+    )
     seconds = time.perf_counter() - started
+    if args.save_weights is not None:
+        np.save(args.save_weights, run.network.weights)
     if args.plot is not None:
-        plot(result, args.plot, f"DQN on {ENVIRONMENT}, {args.buffer} replay, seed {args.seed}")
-    mean = np.mean(evaluate(result.network, args.eval_episodes))
+        plot(run, args.plot, f"DQN on {ENVIRONMENT}, {args.buffer} replay, seed {args.seed}")
+    mean = np.mean(evaluate(run.network, args.eval_episodes))
     print(
         f"seed {args.seed}: {args.steps} environment steps in {seconds:.1f} s; "
         f"mean return of {args.eval_episodes} greedy episodes with the final weights: {mean:.1f}"

@@ -14,7 +14,15 @@ import numpy as np
 import pytest
 
 import cpreplay
-from benchmarks import contenders, prioritized, uniform
+from benchmarks import (
+    checkpoint_formats,
+    checkpoints,
+    contenders,
+    prioritized,
+    restart_pool,
+    uniform,
+)
+from benchmarks.checkpoint_formats import other_formats
 from benchmarks.copy_bound import copy_loops
 from benchmarks.interleave import Following, interleaved, ratio, time_block
 from benchmarks.machine import NOT_INSTALLED, describe_machine
@@ -23,6 +31,10 @@ from benchmarks.prioritized_contenders import PrioritizedCpreplay, check_draws
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = ["--quick", "--rounds", "2", "--rows", "5000", "--pixel-rows", "64"]
 SMALL_PRIORITIZED = ["--quick", "--rounds", "2", "--rows", "5000"]
+SMALL_CHECKPOINTS = [
+    *("--quick", "--rounds", "1", "--rows", "500", "--frame-rows", "40"),
+    *("--gigabytes", "0.01", "--seconds", "0.01"),
+]
 
 
 def test_the_quick_benchmark_times_every_installed_contender_in_every_case(tmp_path):
@@ -263,3 +275,89 @@ def test_a_round_times_each_block_once_with_the_collector_off_and_leaves_it_on()
 
 def test_a_ratio_compares_times_of_the_same_round():
     assert ratio(np.array([1.0, 30.0, 20.0]), np.array([2.0, 20.0, 200.0])) == 0.5
+
+
+def test_the_checkpoint_benchmark_reports_files_stalls_and_memory(tmp_path, capsys):
+    path = tmp_path / "checkpoints.json"
+    checkpoints.main([*SMALL_CHECKPOINTS, "--folder", str(tmp_path), "--json", str(path)])
+    printed = capsys.readouterr().out
+    report = json.loads(path.read_text())
+    assert list(report["files"]) == ["frames", "transitions", "prioritized"]
+    # two frames of 84 x 84, an action of 8 bytes, a reward of 4 and a flag; 41 float32 and a flag
+    for workload, raw in {
+        "frames": 40 * (2 * 84 * 84 + 13),
+        "transitions": 500 * 165,
+        "prioritized": 500 * 169,
+    }.items():
+        result = report["files"][workload]
+        assert result["raw_bytes"] == raw
+        installed = {one.name for one in other_formats() if one.is_installed}
+        assert result["seconds"].keys() == installed | {"cpreplay"}
+        assert result["seconds"]["cpreplay"].keys() == {"write", "load", "resume"}
+        assert result["bytes"]["plain copy"] == raw
+        for taken in result["seconds"].values():
+            assert all(len(rounds) == 1 and rounds[0] > 0 for rounds in taken.values())
+    for one in report["stalls"]:
+        assert one["saves"] >= 1
+        assert len(one["microseconds"]) == 4
+        for taken in one["microseconds"].values():
+            assert 0 < taken["median"] <= taken["p99"] <= taken["max"]
+    assert {(one["workload"], one["trainer"]) for one in report["stalls"]} == {
+        (workload, trainer)
+        for workload in ("frames", "prioritized")
+        for trainer in ("flat out", "2 ms between")
+    }
+    if sys.platform == "linux":
+        frames, transitions = report["memory"]
+        assert frames["rows"] == 10_000_000 // (2 * 84 * 84 + 13)
+        assert transitions["leaves_bytes"] == 4 * transitions["rows"]
+        assert all(one["peak_bytes"] >= one["before_bytes"] > 0 for one in report["memory"])
+    assert [item.name for item in tmp_path.iterdir()] == ["checkpoints.json"]
+    for name in report["formats"]:
+        assert f"\n{name}" in printed
+    assert "nothing else" in printed
+
+
+def test_a_format_that_gives_other_rows_back_or_is_missing_is_told(monkeypatch, tmp_path):
+    def read(self, path, like):
+        return {name: array[::-1] for name, array in like.items()}
+
+    monkeypatch.setattr(checkpoint_formats.Npz, "read", read)
+    monkeypatch.setattr(checkpoints, "OTHERS", [checkpoint_formats.Npz()])
+    buffer = checkpoints.filled_buffer("transitions", 50)
+    with pytest.raises(RuntimeError, match="npz stored gave other rows back"):
+        checkpoints.time_files(buffer, tmp_path, 1, random.Random(0))
+    monkeypatch.setattr(checkpoints, "OTHERS", [checkpoint_formats.Raw()])
+    result = checkpoints.time_files(buffer, tmp_path, 1, random.Random(0))
+    monkeypatch.setattr(
+        checkpoints, "OTHERS", [checkpoint_formats.Raw(), checkpoint_formats.Hdf5()]
+    )
+    *_, line = checkpoints.files_table("transitions", result).splitlines()
+    assert line.startswith("HDF5 ") and line.count(NOT_INSTALLED) == 7
+
+
+def test_frames_of_the_benchmark_follow_each_other_and_change():
+    rows = list(checkpoints.frame_rows(700, 1))
+    assert [len(columns[0]) for columns in rows] == [500, 200]
+    obs, next_obs = (np.concatenate([columns[place] for columns in rows]) for place in (0, 3))
+    assert obs.shape == (700, 84, 84)
+    np.testing.assert_array_equal(obs[1:], next_obs[:-1])
+    assert len({frame.tobytes() for frame in obs}) == 700
+
+
+def test_the_restart_pool_benchmark_reports_offers_draws_and_files(tmp_path, capsys):
+    path = tmp_path / "pool.json"
+    restart_pool.main(["--quick", "--points", "6", "--folder", str(tmp_path), "--json", str(path)])
+    results = json.loads(path.read_text())["results"]
+    assert results["points"] == 6
+    assert results["raw_bytes"] == 6 * (272_000 + 4 * 84 * 84)
+    assert 0 < results["compressed_bytes"] < results["file_bytes"] < results["raw_bytes"]
+    assert {"offer without a save", "draw without a save"} <= results["microseconds"].keys()
+    for taken in results["microseconds"].values():
+        assert 0 < taken["median"] <= taken["p99"] <= taken["max"]
+    assert {what: len(rounds) for what, rounds in results["seconds"].items()} == {
+        "save": 1,
+        "load": 1,
+    }
+    assert "6 points in one bucket" in capsys.readouterr().out
+    assert [item.name for item in tmp_path.iterdir()] == ["pool.json"]

@@ -564,9 +564,7 @@ class RecordReader:
         if len(start) < _FRAME.size:
             return b""
         found, length = _FRAME.unpack(start)
-        if found != magic or length > min(most, self._size - at):
-            return b""
-        return self._file.read(length)
+        return self._file.read(length) if found == magic and length <= most else b""
 
     def _fields(self, at: int) -> tuple[int, int, int, int] | None:
         """Number, compressed and raw bytes and CRC of the record at ``at``; None if damaged."""

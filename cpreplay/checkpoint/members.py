@@ -238,15 +238,18 @@ def read_json(content: Buffer, name: str) -> Any:
     Raises
     ------
     CheckpointError
-        It is no JSON in UTF-8, has NaN or an infinity, an object has a name twice, or it is longer
-        than 1 MiB.
+        It is no JSON in UTF-8, a number is NaN or infinite, an object has a name twice, or it is
+        longer than 1 MiB.
     """
     size = memoryview(content).nbytes
     if size > JSON_LIMIT:
         _refuse(f"{name}: JSON of {size:,} bytes, and up to {JSON_LIMIT:,} are read")
     try:
         return json.loads(
-            bytes(content).decode(), object_pairs_hook=_object_of, parse_constant=_no_constant
+            bytes(content).decode(),
+            object_pairs_hook=_object_of,
+            parse_constant=_no_number,
+            parse_float=_finite,
         )
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{name}: this is no JSON: {error}") from None
@@ -259,8 +262,13 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no finite number")
 
 
 def _is_plain(dtype: np.dtype[Any]) -> bool:

@@ -9,7 +9,7 @@ from cpreplay.errors import ConfigurationError
 from cpreplay.integers import is_count, is_int, is_number
 from cpreplay.philox import checked_seed
 from cpreplay.restart.marker import fits_64_bits, is_label
-from cpreplay.schedule import Schedule, validate_probability
+from cpreplay.schedule import Schedule, shown, validate_probability
 
 _Attribute: TypeAlias = "attrs.Attribute[Any]"
 
@@ -35,8 +35,13 @@ def _seed(value: Any) -> Any:
     return None if value is None else _int(value)
 
 
+def _floor(value: Any) -> Any:
+    return float(value) if is_number(value) and abs(value) <= 1 else value
+
+
 def _refuse(instance: Any, attribute: _Attribute, value: Any, wanted: str) -> None:
-    raise ConfigurationError(f"{type(instance).__name__}: {attribute.name}={value!r} {wanted}")
+    name = type(instance).__name__
+    raise ConfigurationError(f"{name}: {attribute.name}={shown(value)} {wanted}")
 
 
 def _check_count(instance: Any, attribute: _Attribute, value: Any) -> None:
@@ -77,7 +82,10 @@ def _check_bounds(instance: Any, attribute: _Attribute, value: Any) -> None:
         _check_label(instance, attribute, value, label)
         if not (is_int(bound) and fits_64_bits(bound)):
             _refuse(
-                instance, attribute, value, f"bounds {label!r} by {bound!r}; give an int of 64 bits"
+                instance,
+                attribute,
+                value,
+                f"bounds {label!r} by {shown(bound)}; give an int of 64 bits",
             )
 
 
@@ -194,7 +202,7 @@ class RestartPoolConfiguration:
     A bucket without finished episodes counts as failing. Within a bucket every point is as likely.
     """
 
-    selection_floor: float = attrs.field(default=0.1, validator=_check_floor)
+    selection_floor: float = attrs.field(default=0.1, converter=_floor, validator=_check_floor)
     """Smallest weight of a bucket under ``"failure_rate"``, above 0 and up to 1.
 
     A solved bucket has to be drawn now and then, or its advance rate would never change again.

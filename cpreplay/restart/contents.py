@@ -1,6 +1,7 @@
 """What a restart pool holds: buckets by key, points by serial, and which may be drawn."""
 
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
@@ -32,16 +33,15 @@ class Contents:
         self._limit = limit
         self.buckets: dict[Key, Bucket] = {}
         self.live: dict[int, Point] = {}
-        self._filled: list[Bucket] | None = None  # buckets with points, by key; None: to be sorted
+        self._filled: list[Bucket] = []  # those that have points, by key
 
     def filled(self) -> list[Bucket]:
         """Buckets that have points, by key: the order in which they are drawn and written."""
-        if self._filled is None:
-            self._filled = sorted(
-                (bucket for bucket in self.buckets.values() if bucket.points),
-                key=lambda bucket: bucket.key,
-            )
         return self._filled
+
+    def _place(self, bucket: Bucket) -> int:
+        """Where a bucket is, or would be, among those that have points."""
+        return bisect_left(self._filled, bucket.key, key=lambda filled: filled.key)
 
     @property
     def nbytes(self) -> int:
@@ -77,7 +77,7 @@ class Contents:
         """Put in a point as the newest of its bucket, in place of the oldest where that is full."""
         bucket = self.bucket(point.key)
         if not bucket.points:
-            self._filled = None
+            self._filled.insert(self._place(bucket), bucket)
         oldest = bucket.add(point)
         if oldest is not None:
             del self.live[oldest.serial]
@@ -88,7 +88,7 @@ class Contents:
         bucket = self.buckets[point.key]
         bucket.remove(point.serial)
         if not bucket.points:
-            self._filled = None
+            self._filled.pop(self._place(bucket))
         del self.live[point.serial]
 
     def count_in_flight(self, point: Point, change: int) -> None:

@@ -13,12 +13,16 @@ from cpreplay.checkpoint.container import EncodedRecord, RecordReader, written_r
 from cpreplay.errors import CheckpointError, ReplayError
 from cpreplay.integers import is_int
 from cpreplay.restart.marker import Key, Markers, is_label
-from cpreplay.restart.point import StackFormat, decode_point
+from cpreplay.restart.point import NoPointError, StackFormat, decode_point
 
 KIND = "restart-points"
 
 #: What a pool's file is called in a folder of a run's checkpoint.
 FILE_NAME = "restart_points.tar.zst"
+
+# Numbers above what any run writes. They are far below what a pool can count to, so that it can
+# go on from a file which has them.
+_MOST = 10**15
 
 _DTYPE = re.compile(r"[|<>=][buif]\d{1,2}")
 
@@ -72,7 +76,7 @@ class AboutPoints:
             for name, right in (
                 ("key", isinstance(key, list) and key and all(map(is_label, key))),
                 ("machine", machine is None or is_label(machine)),
-                *((name, is_int(count) and 0 <= count < 2**62) for name, count in counts.items()),
+                *((name, is_int(count) and 0 <= count < _MOST) for name, count in counts.items()),
             )
             if not right
         ]
@@ -147,7 +151,8 @@ def read_points(
     ------
     CheckpointError
         The file as a whole cannot be used: it is no checkpoint of restart points, of a later
-        version, its header is damaged, or it does not fit. Damaged points do not raise.
+        version, its header or every point is damaged, or it does not fit. Single damaged points
+        do not raise.
     OSError
         As from reading.
     """
@@ -161,6 +166,8 @@ def read_points(
         for _, record in reader.encoded():
             try:
                 point = _point(record, about, markers)
+            except NoPointError:  # something that a later version keeps here
+                continue
             except ReplayError:
                 unreadable += 1
                 continue
@@ -181,6 +188,8 @@ def read_points(
                 f"cannot be read; {len(numbers)} are whole"
                 + ("" if reader.complete else "; the file's end is missing")
             )
+            if not numbers and about.points:
+                raise CheckpointError(damage)
     return FiledPoints(
         about=about,
         points=[point for ring in rings.values() for point in ring],
@@ -195,6 +204,8 @@ def _point(record: EncodedRecord, about: AboutPoints, markers: Markers) -> Filed
     decoded = decode_point(record)
     if StackFormat.of(decoded.stack) != about.stack:
         raise CheckpointError(f"point {decoded.number} has another stack than its header says")
+    if decoded.number >= _MOST:
+        raise CheckpointError(f"point {decoded.number} has a number that no run has come to")
     filed = decoded.about if isinstance(decoded.about, dict) else {}
     steps_used: Any = filed.get("steps_used")
     if not (is_int(steps_used) and 0 <= steps_used < 2**63):

@@ -5,6 +5,7 @@ from typing import Any
 
 from cpreplay.errors import MarkerLabelError, MarkerOverflowError, MarkerTypeError
 from cpreplay.integers import is_int
+from cpreplay.schedule import shown
 
 #: The bucket key of a marker: the values of the key's labels, in their order.
 Key = tuple[int, ...]
@@ -69,7 +70,7 @@ class Markers:
         """
         if not isinstance(values, Mapping):
             raise MarkerTypeError(
-                f"values={values!r} has to be a mapping from label to int, such as {{'level': 1}}"
+                f"values={shown(values)} has to be a mapping from label to int, like {{'level': 1}}"
             )
         checked: dict[str, int] = {}
         for label, value in values.items():
@@ -81,7 +82,7 @@ class Markers:
                 )
             if not fits_64_bits(value):
                 raise MarkerOverflowError(
-                    f"values[{label!r}]={value!r} does not fit 64 bits with a sign"
+                    f"values[{label!r}]={shown(value)} does not fit 64 bits with a sign"
                 )
             checked[label] = int(value)
         for label in self._named:

@@ -24,7 +24,7 @@ from cpreplay.checkpoint.container import (
 from cpreplay.errors import CheckpointError, ConfigurationError, DTypeError, ShapeError
 from cpreplay.restart.marker import Key
 
-_NAME = re.compile(r"points/([0-9]{12,18})")
+_NAME = re.compile(r"points/([0-9]{12,18})")  # a reader of files takes less, see `files`
 _SUFFIXES = (".snapshot", ".stack.npy", ".json")
 
 _encoders = threading.local()  # an encoder must not be shared between threads
@@ -101,15 +101,17 @@ def checked_snapshot(snapshot: Any) -> memoryview:
     """A snapshot as bytes, of any length; not copied."""
     try:
         view = memoryview(snapshot)
-    except TypeError:
+    except (TypeError, ValueError):  # no buffer, or one that has been released
         view = None
-    if view is None or view.format not in ("B", "b", "c"):
+    if view is None or view.format.lstrip("@=<>!") not in ("B", "b", "c"):
         kind = type(snapshot).__name__ if view is None else f"buffer of format {view.format!r}"
         raise DTypeError(
             f"snapshot is a {kind}; give the machine's state as bytes, or as an array of uint8"
         )
-    whole = view.c_contiguous and view.nbytes  # or it cannot be cast
-    return view.cast("B") if whole else memoryview(view.tobytes())
+    try:
+        return view.cast("B")
+    except (TypeError, ValueError):  # not contiguous, empty in several dimensions, or of "<B"
+        return memoryview(view.tobytes())
 
 
 def checked_stack(frame_stack: Any) -> NDArray[Any]:
@@ -119,7 +121,10 @@ def checked_stack(frame_stack: Any) -> NDArray[Any]:
             "frame_stack is None; a point needs the observation at its moment, with all stacked "
             "frames: without it a restart shows the policy a world in which nothing moves"
         )
-    stack: NDArray[Any] = np.asarray(frame_stack)
+    try:
+        stack: NDArray[Any] = np.asarray(frame_stack)
+    except ValueError as error:
+        raise ShapeError(f"frame_stack is no array: {error}") from None
     if stack.dtype.kind not in "buif":
         raise DTypeError(
             f"frame_stack is a {type(frame_stack).__name__} of dtype {stack.dtype}; give an array "
@@ -158,6 +163,10 @@ def encode_point(
     return record
 
 
+class NoPointError(CheckpointError):
+    """A record of something else."""
+
+
 @attrs.frozen(eq=False)
 class DecodedPoint:
     """What is in a record. Values are as they were filed, and not checked."""
@@ -175,6 +184,8 @@ def decode_point(record: EncodedRecord | bytes) -> DecodedPoint:
 
     Raises
     ------
+    NoPointError
+        It has no member of a point: it may be of a later version.
     CheckpointError
         It is no point: bytes that fail their checksum, or not one member of each kind.
     """
@@ -183,6 +194,8 @@ def decode_point(record: EncodedRecord | bytes) -> DecodedPoint:
         suffix: [name for name in members if name.startswith("points/") and name.endswith(suffix)]
         for suffix in _SUFFIXES
     }
+    if not any(found.values()):
+        raise NoPointError(f"a record with the members {sorted(members)} has nothing of a point")
     stems = {name.removesuffix(suffix) for suffix, names in found.items() for name in names}
     number = _NAME.fullmatch(stems.pop()) if len(stems) == 1 else None
     if number is None or any(len(names) != 1 for names in found.values()):

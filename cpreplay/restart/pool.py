@@ -51,6 +51,7 @@ from cpreplay.restart.point import (
     decode_point,
     encode_point,
 )
+from cpreplay.schedule import shown
 
 
 @attrs.define
@@ -89,6 +90,10 @@ class RestartPool:
     -----
     Thread-safe: every method takes one lock and holds it briefly, never while it encodes, decodes
     or writes. The same calls in the same order give the same draws, with one ``random_seed``.
+    Finalizers and signal handlers must not call the pool: they may run while their own thread
+    holds the lock, and would wait for ever.
+
+    A pool belongs to one process. It refuses to be pickled, and a forked copy refuses to be used.
 
     A point is kept compressed (zstd level 1). It costs its compressed bytes and about 1.5 KB.
 
@@ -122,8 +127,8 @@ class RestartPool:
             )
         if max_in_flight_per_point is not None and not is_count(max_in_flight_per_point):
             raise ConfigurationError(
-                f"RestartPool: max_in_flight_per_point={max_in_flight_per_point!r} has to be None "
-                "or an int of at least 1"
+                f"RestartPool: max_in_flight_per_point={shown(max_in_flight_per_point)} has to be "
+                "None or an int of at least 1"
             )
         if machine is not None and not is_label(machine):
             raise ConfigurationError(
@@ -153,6 +158,8 @@ class RestartPool:
         self._offers_of_restarts = 0
         self._refused = dict.fromkeys(self._markers.refusals, 0)
         self._saves = BackgroundSaves()
+        self._saving = threading.Lock()
+        self._process = os.getpid()
 
     @property
     def configuration(self) -> RestartPoolConfiguration:
@@ -209,10 +216,13 @@ class RestartPool:
         -----
         Everything is copied. Costs the compression, 0.3 ms for 300 KB, outside the lock.
         """
+        self._require_process()
         view, stack = checked_snapshot(snapshot), checked_stack(frame_stack)
         checked = self._markers.checked(values)
         if not (is_int(steps_used) and 0 <= steps_used < 2**63):
-            raise ConfigurationError(f"steps_used={steps_used!r} has to be an int of at least 0")
+            raise ConfigurationError(
+                f"steps_used={shown(steps_used)} has to be an int from 0 to 2**63 - 1"
+            )
         if restart is not None:
             self._require_own(restart)
         refusal = self._markers.refusal(checked)
@@ -225,7 +235,7 @@ class RestartPool:
             record = encode_point(name, view, stack, checked, int(steps_used))
         with self._lock:
             self._require_format(stack)
-            unfit = self._take_format(stack)
+            unfit = None if record is None else self._take_format(stack)
             self._offers += 1
             self._offers_of_restarts += restart is not None
             if record is None:
@@ -261,6 +271,7 @@ class RestartPool:
         decompression, 0.2 ms for 300 KB, outside the lock, and a look at each bucket under
         ``failure_rate`` or ``max_in_flight_per_point``.
         """
+        self._require_process()
         probability = self._configuration.probability(step)
         with self._lock:
             whether, which, where = self._numbers.take()
@@ -352,8 +363,10 @@ class RestartPool:
         number = self._require_own(restart)
         if not isinstance(timed_out, bool | np.bool_):
             raise ConfigurationError(f"finish: timed_out={timed_out!r} has to be True or False")
-        if steps is not None and not (is_int(steps) and steps >= 0):
-            raise ConfigurationError(f"finish: steps={steps!r} has to be an int of at least 0")
+        if steps is not None and not (is_int(steps) and 0 <= steps < 2**63):
+            raise ConfigurationError(
+                f"finish: steps={shown(steps)} has to be an int from 0 to 2**63 - 1"
+            )
         with self._lock:
             episode, bucket, point = self._close(number, "finish")
             bucket.enter(episode.advanced, None if steps is None else int(steps))
@@ -393,9 +406,9 @@ class RestartPool:
         ``points``, ``bytes`` (of them, compressed); ``draws``, ``restarts`` (draws that gave one),
         ``in_flight`` (restarts that are neither finished nor abandoned), ``abandoned``; ``offers``
         (refused ones too), ``offers_of_restarts`` (of episodes that began at a point, as far as
-        ``offer`` was told),
-        ``offers_refused`` (by the bound that was broken), ``dropped_points`` (for their time-outs)
-        and ``unfit_points`` (dropped for their stack's format).
+        ``offer`` was told), ``offers_refused`` (by the bound that was broken, and so are points
+        that a load refused), ``dropped_points`` (for their time-outs) and ``unfit_points`` (for
+        their stack's format).
 
         ``buckets`` has for each key, in order, also where the points are gone: ``points``,
         ``bytes``, ``weight`` (relative, in the choice of a bucket), ``restarts``, ``in_flight``,
@@ -484,8 +497,9 @@ class RestartPool:
         concurrent.futures.Future
             Of None; it has what the writing raises.
         """
-        write = partial(write_points, os.fspath(path), *self._copy(0))
-        return self._saves.submit(lambda: write)
+        with self._saving:  # or an older copy might take the place of a newer one that waits
+            write = partial(write_points, os.fspath(path), *self._copy(0))
+            return self._saves.submit(lambda: write)
 
     def load(self, path: str | os.PathLike[str]) -> int:
         """Put the points of a file in the place of those held, as if offered again, oldest first.
@@ -512,8 +526,8 @@ class RestartPool:
         -----
         CheckpointWarning
             The file is no checkpoint of restart points, or has other key labels, another machine,
-            a later version or another format of frame stacks than was offered: nothing changes
-            then. Or points are damaged: the others are taken.
+            a later version, another format of frame stacks than was offered, or no whole point:
+            nothing changes then. Or some points are damaged: the others are taken.
 
         Notes
         -----
@@ -584,16 +598,21 @@ class RestartPool:
 
     def _load(self, path: str | os.PathLike[str]) -> tuple[int, list[str]]:
         """How many points were taken from a file, and what there is to say about it."""
+
+        def require_fit(about: AboutPoints) -> None:
+            with self._lock:
+                self._require_fit(about)
+
+        path = os.fspath(path)
         try:
-            filed = read_points(
-                path, self._markers, self._configuration.max_per_key, self._require_fit
-            )
+            filed = read_points(path, self._markers, self._configuration.max_per_key, require_fit)
             with self._lock:
                 self._require_fit(filed.about)  # the format of stacks may be settled meanwhile
                 self._replace(filed)
         except CheckpointError as error:
-            return 0, [f"{os.fspath(path)}: no restart points were taken: {error}"]
-        remarks = [] if filed.damage is None else [f"{os.fspath(path)}: {filed.damage}"]
+            reason = str(error).removeprefix(f"{path}: ")
+            return 0, [f"{path}: no restart points were taken: {reason}"]
+        remarks = [] if filed.damage is None else [f"{path}: {filed.damage}"]
         return len(filed.points), remarks
 
     def __len__(self) -> int:
@@ -617,8 +636,18 @@ class RestartPool:
             "draw one sequence; make another, or save its points and load them"
         )
 
+    def _require_process(self) -> None:
+        """Refuse what a fork has copied, before its lock, which may have been held at the fork."""
+        if os.getpid() != self._process:
+            raise CopyError(
+                "this RestartPool was copied by a fork: what is offered here would not reach the "
+                "pool it is a copy of, and both would draw one sequence; keep the pool in one "
+                "process, or make one in each"
+            )
+
     def _require_own(self, restart: Any) -> int:
         """The number of a restart that this pool has drawn."""
+        self._require_process()
         if not isinstance(restart, Restart):
             raise ConfigurationError(
                 f"{type(restart).__name__} is no Restart; give what draw returned"
