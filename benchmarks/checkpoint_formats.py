@@ -19,6 +19,8 @@ class Format(Library, ABC):
     """One way to keep columns in a file, which is on disk when `write` returns."""
 
     suffix = ""
+    #: So slow that it is timed in one round only.
+    is_slow = False
     _package = "numpy"
 
     @property
@@ -75,7 +77,8 @@ class Npz(Format):
 
 class NpzDeflated(Npz):
     name = "npz deflated"
-    how = "numpy.savez_compressed, zlib level 6"
+    how = "numpy.savez_compressed, zlib level 6; in one round only"
+    is_slow = True
 
     def write(self, path: Path, columns: Columns) -> None:
         with open(path, "wb") as file:
@@ -124,7 +127,8 @@ class Hdf5(Format):
 
 class Hdf5Gzip(Hdf5):
     name = "HDF5 gzip 1"
-    how = "h5py, chunks of up to 1,024 rows, gzip 1, shuffle, Fletcher-32"
+    how = "h5py, chunks of up to 1,024 rows, gzip 1, shuffle, Fletcher-32; in one round only"
+    is_slow = True
 
     def _options(self, array: NDArray[Any]) -> dict[str, Any]:
         return {

@@ -86,21 +86,63 @@ class Schedule:
 
     @classmethod
     def starting(cls, value: float) -> "Schedule":
-        """A schedule that is ``value``, until pieces are appended."""
+        """A schedule that is one value, until pieces are appended.
+
+        Parameters
+        ----------
+        value : float
+            Finite.
+
+        Returns
+        -------
+        Schedule
+        """
         return cls(value)
 
     def hold(self, steps: int) -> "Schedule":
-        """Stay at the last value for so many steps."""
+        """Stay at the last value.
+
+        Parameters
+        ----------
+        steps : int
+            At least 0, as in the other pieces.
+
+        Returns
+        -------
+        Schedule
+            A new one; this one stays as it is.
+        """
         return self._then("hold", self.last, steps)
 
     def linear(self, to: float, steps: int) -> "Schedule":
-        """Go to ``to`` in so many equal steps; with 0, jump there."""
+        """Go to a value in equal steps.
+
+        Parameters
+        ----------
+        to : float
+            Finite. It is reached after ``steps``, and is then the last value.
+        steps : int
+            With 0 the schedule jumps.
+
+        Returns
+        -------
+        Schedule
+        """
         return self._then("linear", to, steps)
 
     def exponential(self, to: float, steps: int) -> "Schedule":
-        """Go to ``to`` by one factor a step; with 0, jump there.
+        """Go to a value by one factor a step.
 
-        Both ends have to be of one sign, and neither may be 0, which no factor leads to or from.
+        Parameters
+        ----------
+        to : float
+            Of the last value's sign; neither may be 0, which no factor leads to or from.
+        steps : int
+            With 0 the schedule jumps.
+
+        Returns
+        -------
+        Schedule
         """
         return self._then("exponential", to, steps)
 

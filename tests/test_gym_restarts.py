@@ -199,12 +199,24 @@ def test_a_restarted_episode_begins_with_the_stored_stack_and_goes_on_from_the_s
     assert pool.told[-2:] == [("reached", 9, 30), ("finish", 9, False, 5)]  # of 5 steps
 
 
+def test_a_normal_episode_after_a_restarted_one_counts_its_steps_from_zero() -> None:
+    pool = ScriptedPool(Point(29, used=40), None)
+    env = wrapped(pool)
+    env.reset()
+    env.step(1)
+    env.reset()
+    env.step(0)
+    env.step(6)
+    assert pool.told[-1] == ("offer", 6, [0, 6], {"room": 1, "place": 6}, 2, None)
+
+
 def test_an_end_by_itself_is_no_time_out() -> None:
     pool = ScriptedPool(Point(28, serial=1), None)
     env = wrapped(pool)
     _, start = env.reset()
     *_, terminated, truncated, info = env.step(3)
     assert (terminated, truncated) == (True, False)
+    assert info["place"] == 31
     # The marker of the last step was reached, and is no place to restart from.
     assert pool.heard() == [("reached", 1, 31), ("finish", 1, False)]
     assert info["restart"] == start["restart"]
@@ -276,7 +288,7 @@ def test_closing_in_the_middle_abandons_the_restart_once() -> None:
     pool = ScriptedPool(Point(10, serial=1))
     machine = Walk()
     closed = []
-    machine.close = lambda: closed.append(True)  # type: ignore[method-assign]
+    machine.close = lambda: closed.append(True)
     env = wrapped(pool, machine)
     env.reset()
     env.close()
@@ -315,6 +327,11 @@ def test_steps_after_an_end_and_before_a_reset_tell_the_pool_nothing() -> None:
     pool.heard()
     assert env.step(7)[2]
     assert pool.heard() == []
+    env = wrapped(ScriptedPool(Point(3, serial=1)), max_restart_steps=1)
+    env.reset()
+    assert env.step(0)[3]
+    assert not env.step(4)[3]  # past a marker, where the machine itself plays on
+    assert [event[0] for event in env._pool.told] == ["draw", "finish"]
 
 
 def test_the_environment_is_reset_before_it_is_loaded() -> None:
@@ -337,7 +354,7 @@ def test_the_environment_is_reset_before_it_is_loaded() -> None:
     # OrderEnforcing refuses a step that no reset came before.
     env = RestartWrapper(
         OrderEnforcing(machine),
-        ScriptedPool(Point(10)),  # type: ignore[arg-type]
+        ScriptedPool(Point(10)),
         machine.save,
         machine.load,
         restack=machine.restack,
@@ -349,13 +366,14 @@ def test_the_environment_is_reset_before_it_is_loaded() -> None:
 
 
 def test_a_load_that_fails_abandons_the_restart_and_the_next_reset_goes_on() -> None:
-    pool = ScriptedPool(Point(10, serial=1), None)
+    pool = ScriptedPool(None, Point(10, serial=1), None)
     machine = Walk()
 
     def fail(snapshot: bytes) -> None:
         raise OSError("the machine is on fire")
 
-    env = RestartWrapper(machine, pool, machine.save, fail)  # type: ignore[arg-type]
+    env = RestartWrapper(machine, pool, machine.save, fail)
+    env.reset()
     with pytest.raises(OSError, match="on fire"):
         env.reset()
     assert pool.heard() == [("abandon", 1)]
@@ -364,6 +382,17 @@ def test_a_load_that_fails_abandons_the_restart_and_the_next_reset_goes_on() -> 
     env.reset()
     env.step(7)
     assert pool.heard() == [("offer", 7)]
+
+
+def test_a_reset_of_the_environment_that_fails_abandons_the_restart_before_it() -> None:
+    machine = Walk()
+    pool = ScriptedPool(Point(10, serial=1))
+    env = wrapped(pool, machine)
+    env.reset()
+    machine.reset = lambda **options: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        env.reset()
+    assert pool.heard() == [("abandon", 1)]
 
 
 @pytest.mark.parametrize(
@@ -423,7 +452,7 @@ def test_a_machine_is_saved_at_markers_alone() -> None:
         saved.append(machine.place)
         return b""
 
-    env = RestartWrapper(machine, ScriptedPool(), save, machine.load)  # type: ignore[arg-type]
+    env = RestartWrapper(machine, ScriptedPool(), save, machine.load)
     env.reset()
     for _ in range(12):
         env.step(1)
@@ -438,7 +467,7 @@ def test_frames_that_gymnasium_stacks_are_put_back() -> None:
     pool = ScriptedPool(None, Point(11, stack=[2, 3, 11]))
     env = RestartWrapper(
         FrameStackObservation(TimeLimit(machine, 50), 3),
-        pool,  # type: ignore[arg-type]
+        pool,
         machine.save,
         machine.load,
     )
@@ -460,7 +489,8 @@ def test_frames_that_the_environment_stacks_are_put_back_by_restack() -> None:
     assert env.step(0)[0].tolist() == [10, 10]
     stacks: list[Any] = []
     env = wrapped(ScriptedPool(Point(10, stack=[3, 10])), restack=stacks.append)
-    env.reset()
+    obs, _ = env.reset()
+    obs[:] = 0  # which is the caller's, and no frame of the environment's
     assert [stack.tolist() for stack in stacks] == [[3, 10]]
 
 
@@ -475,14 +505,14 @@ def test_frames_that_are_changed_after_they_are_stacked_need_a_restack() -> None
     ]
     for env, options, pattern in refused:
         with pytest.raises(ConfigurationError, match=pattern):
-            RestartWrapper(env, real_pool(), machine.save, machine.load, **options)  # type: ignore[arg-type]
+            RestartWrapper(env, real_pool(), machine.save, machine.load, **options)
         RestartWrapper(
             env,
             real_pool(),
             machine.save,
             machine.load,
             restack=lambda stack: None,
-            **options,  # type: ignore[arg-type]
+            **options,
         )
 
 
@@ -491,7 +521,7 @@ def test_frames_that_are_changed_before_they_are_stacked_are_put_back() -> None:
     doubled = TransformObservation(machine, lambda obs: obs * 2, machine.observation_space)
     env = RestartWrapper(
         FrameStackObservation(doubled, 2),
-        ScriptedPool(Point(10, stack=[14, 20])),  # type: ignore[arg-type]
+        ScriptedPool(Point(10, stack=[14, 20])),
         machine.save,
         machine.load,
     )
@@ -590,13 +620,15 @@ def test_a_random_state_inside_the_snapshot_repeats_the_episode_unless_it_is_res
 
 
 def test_a_normal_start_can_be_asked_for_and_no_point_is_drawn() -> None:
-    pool = ScriptedPool(Point(10, serial=1))
+    pool = ScriptedPool(None, Point(10, serial=1))
     machine = Walk()
     env = wrapped(pool, machine)
     obs, info = env.reset(options={"restart": False})
     assert (obs.tolist(), info) == ([0, 0], {"place": 0})
     assert pool.told == []
     assert machine.options is None
+    env.reset(options={"map": "a"})
+    assert machine.options == {"map": "a"}
     given = {"restart": False, "map": "b"}
     env.reset(options=given)
     assert machine.options == {"map": "b"}

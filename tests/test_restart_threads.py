@@ -385,18 +385,18 @@ class ReplayOnPool:
         monkeypatch.setattr(pool_module, "encode_point", encode_meanwhile)
 
     def __call__(self, order: list[Call]) -> None:
-        loads = [call.held[-1] for call in order if call.name == "load"]
-        replaced: dict[int, list[Call]] = {load: [] for load in loads}
-        late = set()
-        for call in decided(order):
-            within = [load for load in loads if call.held[0] < load < call.held[-1]]
-            if within:
-                replaced[within[0]].append(call)
-                late.add(call)
-        for call in decided(order):
+        calls = decided(order)
+        loads = [call for call in calls if call.name == "load"]
+        replaced: dict[Call, list[Call]] = {load: [] for load in loads}
+        for call in calls:
+            overtaken_by = [load for load in loads if call.held[0] < load.held[-1] < call.held[-1]]
+            if call.name == "offer" and overtaken_by:
+                replaced[overtaken_by[0]].append(call)
+        elsewhere = {call for offers in replaced.values() for call in offers}
+        for call in calls:
             if call.name == "load":
-                self._while_encoding(replaced[call.held[-1]], call)
-            elif call not in late:
+                self._while_encoding(replaced[call], call)
+            elif call not in elsewhere:
                 self._repeat(call)
 
     def _while_encoding(self, offers: list[Call], load: Call) -> None:

@@ -23,7 +23,7 @@ from tests.training import (
 )
 
 # What is compared after a resume: the emulated device takes some milliseconds for a minibatch.
-ON_THE_HOST, ON_A_DEVICE = 1000, 50
+ON_THE_HOST, ON_A_DEVICE = 1000, 25
 
 FILLED = {"part full": 45, "exactly full": 64, "wrapped": 150}
 
@@ -112,7 +112,7 @@ GENERATORS: dict[str, Callable[[int], np.random.BitGenerator]] = {
 }
 
 
-@pytest.mark.parametrize("policy", ["uniform", "ere", "prioritized", "demos"])
+@pytest.mark.parametrize("policy", ["uniform", "prioritized"])
 @pytest.mark.parametrize("name", GENERATORS)
 def test_a_callers_generator_goes_on_where_it_was(name: str, policy: str, tmp_path: Path) -> None:
     def new(seed: int = 3) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def test_a_callers_generator_goes_on_where_it_was(name: str, policy: str, tmp_pa
     rng.integers(0, 2**32, 3, np.uint32)
     run = Training.begun(HOST, form, rng=rng)
     others = taken_up(HOST, run, tmp_path / "saved", new)
-    assert_same_steps(run, others, SAVED_AFTER, 500)
+    assert_same_steps(run, others, SAVED_AFTER, ON_THE_HOST)
     expected = rng.integers(0, 2**32, 3, np.uint32)  # the caller's own draws too
     for other in others.values():
         mine = np.random.Generator(other.buffer._ops._words._bits).integers(0, 2**32, 3, np.uint32)
@@ -132,11 +132,10 @@ def test_a_callers_generator_goes_on_where_it_was(name: str, policy: str, tmp_pa
 
 
 @pytest.mark.parametrize("policy", ["uniform", "ere", "prioritized", "demos"])
-@pytest.mark.parametrize("filled", FILLED)
 def test_the_default_generator_of_the_host_goes_on_where_it_was(
-    policy: str, filled: str, tmp_path: Path
+    policy: str, tmp_path: Path
 ) -> None:
-    form = Form(policy=policy, rows=FILLED[filled])
+    form = Form(policy=policy, rows=150)
     run = Training.begun(HOST, form, rng=None, seed=5)
     others = taken_up(HOST, run, tmp_path / "saved", lambda: {"rng": None})
     assert {other.buffer.seed for other in others.values()} == {5}
@@ -175,7 +174,7 @@ def test_pending_steps_are_part_of_what_a_block_saves(
         used.block.resume(path)
         used.form = form
         np.testing.assert_array_equal(fresh.pending(), run.pending())
-        count = minibatches(backend) if steps == 27 else 10
+        count = minibatches(backend) if steps == 27 else 6
         assert_same_steps(run, {"fresh": fresh, "used": used}, steps, count)
         np.testing.assert_array_equal(used.pending(), run.pending())
     assert {1, 2} <= seen  # saved between the steps of windows
@@ -360,7 +359,7 @@ def test_graphs_and_batches_stay_good(device: Backend, policy: str, tmp_path: Pa
 
     graph, stream = capture(device, work)
     buffer.resume(path)
-    for step in range(40):
+    for step in range(ON_A_DEVICE):
         for name, column in run.transitions(step, 3).items():
             rows[name][...] = device.array(column)
         run.buffer.add_batch(**rows)

@@ -117,8 +117,11 @@ class RestartWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     In a vector environment each sub-environment has a wrapper of its own, and every autoreset mode
     is right, with a `TransitionRecorder` too. An ``AsyncVectorEnv`` runs each in a process of its
-    own, and a pool lives in one process: there every sub-environment fills and draws from its own
-    pool, so make it in the function that makes the environment.
+    own, and a pool belongs to one: there every sub-environment fills and draws from its own pool,
+    so make it in the function that makes the environment.
+
+    Close environments, rather than leave it to the garbage collector: a finalizer must not call a
+    pool.
 
     A marker in the step that ends an episode counts as reached, and offers no point.
 
@@ -392,7 +395,7 @@ def _restack_of(
                     "FrameStackObservation, or give restack"
                 )
             found, changed_by = env, "another FrameStackObservation"
-        elif isinstance(env, gymnasium.ObservationWrapper) and found is None:
+        elif isinstance(env, gymnasium.ObservationWrapper):
             changed_by = env.class_name()
         env = env.env
     return None if found is None else found.obs_queue.extend

@@ -745,7 +745,7 @@ class RestartPool:
         """Put a file's points in the place of those held."""
         self._loads += 1
         self._contents = Contents(self._configuration, self._limit)
-        self._next_name = max(self._next_name, filed.next_name)
+        self._next_name = filed.next_name  # of what was held before, nothing is left
         self._numbers.drawn = max(self._numbers.drawn, filed.about.draws)
         for refusal, count in filed.refused.items():
             self._refused[refusal] += count
