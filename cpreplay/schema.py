@@ -32,6 +32,9 @@ ROW_LIMIT = 2**30
 # More would not fit into the kernels' parameter structs.
 MAX_COLUMNS = 32
 
+# A name is part of a file's name in checkpoints, where a tar header has 100 bytes for it.
+_LONGEST_NAME = 64
+
 # Names that the calls and Batch use for something else.
 _RESERVED = frozenset((*TRANSITION, "indices", "weights", "extra", "map", "mask", "out", "self"))
 
@@ -132,10 +135,10 @@ def transition_columns(
             f"extra_columns={extra_columns!r} has to map names to shapes or dtypes"
         )
     for name, form in (extra_columns or {}).items():
-        if not isinstance(name, str) or not name.isidentifier() or name in _RESERVED:
+        if not _is_name(name):
             raise ConfigurationError(
-                f"extra_columns: {name!r} cannot name a column: it has to be an identifier and "
-                f"none of {', '.join(sorted(_RESERVED))}"
+                f"extra_columns: {name!r} cannot name a column: it has to be an identifier of at most "
+                f"{_LONGEST_NAME} bytes, and none of {', '.join(sorted(_RESERVED))}"
             )
         columns.append(_column(name, *_extra_form(form)))
     if len(columns) > MAX_COLUMNS:
@@ -193,6 +196,15 @@ def _column(
             f"most {ROW_LIMIT:,} are possible"
         )
     return column
+
+
+def _is_name(name: Any) -> bool:
+    return (
+        isinstance(name, str)
+        and name.isidentifier()
+        and name not in _RESERVED
+        and len(name.encode()) <= _LONGEST_NAME
+    )
 
 
 def _shape(name: str, shape: Any) -> tuple[int, ...]:

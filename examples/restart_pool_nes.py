@@ -27,6 +27,7 @@ import numpy as np
 
 try:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
     from tqdm import tqdm
 except ModuleNotFoundError as error:
     raise SystemExit(
@@ -182,7 +183,7 @@ def meet_dead_end(patience: str, seed: int, steps: int) -> DeadEnd:
     pool = RestartPool(
         RestartPoolConfiguration(
             key=KEY,
-            minimum_values={"level": 2},
+            minimum_values={"level": 2, "x / 32": 2},  # from shortly before the dead end on
             probability=1.0,
             selection="failure_rate",
             max_timeouts_per_point=PATIENCE[patience],
@@ -311,21 +312,21 @@ def plot_buckets(runs: list[Learning], path: Path, title: str) -> None:
         drawn = np.full((levels, SECTIONS), np.nan)
         for (level, part), bucket in run.buckets.items():
             drawn[level, part] = bucket["restarts"]
-            rate = bucket["advance_rate"]
+            points, rate = bucket["points"], bucket["advance_rate"]
             panel.text(
                 part,
                 level,
-                f"{bucket['points']} · " + ("-" if rate is None else f"{rate:.0%}"),
+                f"{points}" if rate is None else f"{points} · {rate:.0%}",
                 ha="center",
                 va="center",
                 fontsize="small",
                 color="white" if bucket["restarts"] > 0.6 * most else "black",
             )
         image = panel.imshow(drawn, origin="lower", aspect="auto", cmap="Blues", vmin=0, vmax=most)
-        panel.set_title(f'"{run.selection}": points · advance rate', fontsize="medium")
+        panel.set_title(f'"{run.selection}": points · advance rate, if any', fontsize="medium")
         panel.set(xlabel="section of the level (x / 32)", xticks=range(SECTIONS))
     panels[0].set(ylabel="level", yticks=range(levels))
-    figure.colorbar(image, ax=panels, label="restarts drawn")
+    figure.colorbar(image, ax=panels, label="restarts drawn", ticks=MaxNLocator(integer=True))
     figure.savefig(path, dpi=100)
 
 
@@ -339,7 +340,7 @@ def plot_dead_end(runs: list[DeadEnd], path: Path, title: str) -> None:
         top.plot(steps, run.stuck, style, color=colour, label=run.patience)
         bottom.plot(steps, run.completed, style, color=colour)
     top.set(ylabel=f"environments in it, of {DEAD_ENVS}", ylim=(-0.3, DEAD_ENVS + 0.3))
-    top.legend(title="a point in the dead end is", loc="upper right", fontsize="small")
+    top.legend(title="a point in the dead end is", loc="center right", fontsize="small")
     bottom.set(xlabel="environment steps", ylabel="episodes completed")
     for panel in (top, bottom):
         panel.grid(alpha=0.3)

@@ -372,6 +372,12 @@ def test_what_numpy_saves_is_read(array: np.ndarray) -> None:
     assert read.tobytes() == array.tobytes()
 
 
+def test_an_array_in_the_order_of_fortran_keeps_its_places() -> None:
+    array = np.asfortranarray([[0, 1, 2], [3, 4, 5]], np.int16)
+    read = read_npy(content_of(npy_member("a.npy", array)), "a.npy")
+    assert read.tolist() == [[0, 1, 2], [3, 4, 5]] and read.flags.f_contiguous
+
+
 def test_notes_on_a_dtype_are_left_out_without_a_word() -> None:
     array = np.arange(3, dtype=np.dtype("<i4", metadata={"unit": "m"}))
     read = read_npy(content_of(npy_member("a.npy", array)), "a.npy")
@@ -755,6 +761,9 @@ def test_the_largest_header_is_read(tmp_path: Path) -> None:
     empty += len("位".encode()) - len(json.dumps("位")) + 2
     header = HEADER | {"x": "y" * (limit - empty)}
     write(tmp_path / "a", [], header)
+    assert read(tmp_path / "a")[0].header["x"] == header["x"]
+    # Without the index, so that its copy cannot stand in for it.
+    (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes()[:-20])
     assert read(tmp_path / "a")[0].header["x"] == header["x"]
     with pytest.raises(ConfigurationError):
         write(tmp_path / "a", [], HEADER | {"x": "y" * (limit - empty + 1)})

@@ -31,6 +31,7 @@ from cpreplay.checkpoint.container import (
 )
 from cpreplay.errors import CheckpointWarning, ShapeError
 from cpreplay.restart import Restart, RestartPool, RestartPoolConfiguration
+from tests.restart_model import restart_numbers
 from tests.test_restart_pool import number_of, numbers_held, offer, stack_of
 
 NAME = "restart_points.tar.zst"
@@ -171,6 +172,26 @@ def test_ordinary_tools_unpack_a_file(tmp_path: Path) -> None:
         assert np.load(f"{stem}.stack.npy").tolist() == stack_of(number).tolist()
         about = {"values": {"level": 0}, "steps_used": 0}
         assert json.loads(stem.with_suffix(".json").read_text()) == about
+
+
+def test_a_file_of_version_1_is_read_for_ever() -> None:
+    """Written by release 0.1.0; what is in it is told here, and must not be written anew."""
+    pool = make_pool(("level", "x / 32"), machine="girder, cynes 0.1.2")
+    assert pool.load(Path(__file__).parent / "checkpoint_files" / "points" / "v1.tar.zst") == 6
+    assert pool.buckets() == {(1, -3): 3, (2, -3): 3}
+    assert pool.stats()["draws"] == 5
+    for draw in range(5, 60):
+        restart = pool.draw(0)
+        assert restart is not None
+        _, which, where = restart_numbers(7, draw)
+        number = int(which * 2) + 2 * int(where * 3)  # even ones at level 1, odd ones at level 2
+        assert restart.snapshot == b"state %d" % number + bytes(range(256))
+        stack = [[[100 * number + 12 * i + 4 * j + k for k in range(4)] for j in range(3)]
+                 for i in range(2)]  # fmt: skip
+        assert restart.frame_stack.tolist() == stack
+        assert restart.frame_stack.dtype == np.dtype("<u2")
+        assert restart.values == {"level": number % 2 + 1, "x / 32": -3, "lives": number}
+        assert restart.steps_used == 10 * number
 
 
 def test_an_empty_pool_is_saved_and_loaded(tmp_path: Path) -> None:
@@ -495,6 +516,25 @@ def test_points_of_another_stack_than_was_offered_are_not_taken(
     assert len(pool) == 1
 
 
+def test_a_stack_that_is_offered_while_a_file_is_read_settles_whether_the_file_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled_pool().save_in_checkpoint(tmp_path)
+    pool = make_pool()
+    read = cpreplay.restart.pool.read_points
+
+    def read_while_offering(*arguments: Any) -> Any:
+        filed = read(*arguments)
+        pool.offer(b"live", np.zeros((3, 2)), {"level": 0})
+        return filed
+
+    monkeypatch.setattr(cpreplay.restart.pool, "read_points", read_while_offering)
+    with warned("(2, 3)", "(3, 2)"):
+        assert pool.restore_from_checkpoint(tmp_path) == 0
+    assert pool.buckets() == {(0,): 1}
+    pool.check()
+
+
 def test_a_checkpoint_of_another_kind_is_skipped(tmp_path: Path) -> None:
     with written_records(tmp_path / NAME, {"kind": "replay"}) as writer:
         writer.write(member("rows", b"123"))
@@ -626,6 +666,19 @@ def test_members_of_later_versions_are_stepped_over(tmp_path: Path) -> None:
         writer.write(record_of(10, extra=[*thumbnail, *member("later/about.json", b"{}")]))
         writer.write(member("routes/000000000010.json", b"{}"))
     assert make_pool().restore_from_checkpoint(tmp_path) == 1
+
+
+def test_names_go_on_behind_those_of_the_whole_run(tmp_path: Path) -> None:
+    with written_records(tmp_path / NAME, {**HEADER, "next_name": 500}) as writer:
+        writer.write(record_of(10))  # points 11 to 499 have gone from the pool
+    pool = make_pool()
+    pool.restore_from_checkpoint(tmp_path)
+    offer(pool, 11, 1)
+    pool.save(tmp_path / "again")
+    assert [name[7:19] for name in names_in(tmp_path / "again")][::3] == [
+        f"{10:012d}",
+        f"{500:012d}",
+    ]
 
 
 @pytest.mark.parametrize("number", [10**15, 10**18 - 1])

@@ -9,6 +9,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -1005,7 +1006,7 @@ def test_a_pool_is_not_copied() -> None:
             call(pool)
 
 
-def test_a_forked_copy_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_copy_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = make_pool(("level",))
     offer(pool, 1, 1)
     restart = drawn(pool)
@@ -1016,6 +1017,11 @@ def test_a_forked_copy_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: pool.reached(restart, {"level": 2}),
         lambda: pool.finish(restart),
         lambda: pool.abandon(restart),
+        pool.stats,
+        pool.buckets,
+        pool.check,
+        lambda: pool.save(tmp_path / "points"),
+        lambda: pool.load(tmp_path / "points"),
     ]
     with monkeypatch.context() as patched:
         patched.setattr("os.getpid", lambda: -1)

@@ -58,14 +58,14 @@ def used(backend: Backend, form: Form, **options: Any) -> Training:
     buffer = run.buffer
     run.add(77, 90 if form.rows < 64 else 20)
     if form.policy == "prioritized":
-        buffer.configure_per(0.6, 0.9, 1e-2) if not len(buffer) else buffer.set_beta(0.9)
+        buffer.set_beta(0.9)
         batch = buffer.sample(33)
         buffer.update_priorities(batch, np.linspace(-100, 100, 33, dtype=np.float32))
         run.add(78, 3)
     elif form.policy != "ere":
         buffer.configure_ere(True, 0.5, 2, 9)
-    else:
-        buffer.pin_demo_prefix(len(buffer), batch_size=1) if len(buffer) < 60 else None
+    elif len(buffer) < form.capacity:
+        buffer.pin_demo_prefix(len(buffer), batch_size=1)
     for _ in range(3):
         buffer.sample(1)
     return run
@@ -94,13 +94,23 @@ def taken_up(
 def test_the_next_minibatches_are_those_of_the_run_that_never_stopped(
     backend: Backend, form: Form, tmp_path: Path
 ) -> None:
-    run = Training.begun(backend, form, seed=11)
+    """With the generator that each back end has by default."""
+    default = {} if backend.is_device else {"rng": None}
+    run = Training.begun(backend, form, seed=11, **default)
     if form.policy == "ere":
-        assert 0 < run.buffer._ops.control()["k"]  # saved inside a window
-    others = taken_up(backend, run, tmp_path / "saved")
+        assert run.buffer._ops.control()["k"] > 0  # saved inside a window
+    others = taken_up(backend, run, tmp_path / "saved", lambda: default)
+    assert {other.buffer.seed for other in others.values()} == {11}
     assert_same_steps(run, others, SAVED_AFTER, minibatches(backend))
     if form.policy == "prioritized" and form.rows == 150:
         assert run.buffer.stats()["stale_updates"] > minibatches(backend) // 50
+
+
+@pytest.mark.parametrize("policy", ["uniform", "ere", "prioritized", "demos"])
+def test_numbered_draws_of_the_host_go_on_where_they_were(policy: str, tmp_path: Path) -> None:
+    run = Training.begun(HOST, Form(policy=policy, rows=150), rng="philox", seed=11)
+    others = taken_up(HOST, run, tmp_path / "saved", lambda: {"rng": "philox"})
+    assert_same_steps(run, others, SAVED_AFTER, 300)
 
 
 GENERATORS: dict[str, Callable[[int], np.random.BitGenerator]] = {
@@ -131,17 +141,6 @@ def test_a_callers_generator_goes_on_where_it_was(name: str, policy: str, tmp_pa
         np.testing.assert_array_equal(mine, expected)
 
 
-@pytest.mark.parametrize("policy", ["uniform", "ere", "prioritized", "demos"])
-def test_the_default_generator_of_the_host_goes_on_where_it_was(
-    policy: str, tmp_path: Path
-) -> None:
-    form = Form(policy=policy, rows=150)
-    run = Training.begun(HOST, form, rng=None, seed=5)
-    others = taken_up(HOST, run, tmp_path / "saved", lambda: {"rng": None})
-    assert {other.buffer.seed for other in others.values()} == {5}
-    assert_same_steps(run, others, SAVED_AFTER, ON_THE_HOST)
-
-
 def test_loading_gives_a_buffer_the_generator_that_was_saved(tmp_path: Path) -> None:
     for name, make in GENERATORS.items():
         run = Training.begun(HOST, Form(), rng=np.random.Generator(make(1)))
@@ -160,17 +159,18 @@ def test_pending_steps_are_part_of_what_a_block_saves(
     backend: Backend, policy: str, n_envs: int, capacity: int, tmp_path: Path
 ) -> None:
     form = Form(policy=policy, capacity=capacity)
+    default: dict[str, Any] = {} if backend.is_device else {"rng": None}
     seen = set()
     for steps in (25, 26, 27, 28):  # a window holds three steps
-        run = NStepTraining.begun_until(steps, backend, form, n_envs=n_envs, seed=2)
+        run = NStepTraining.begun_until(steps, backend, form, n_envs=n_envs, seed=2, **default)
         seen.update(run.pending().tolist())
         path = tmp_path / str(steps)
         run.block.save(path)
-        fresh = NStepTraining(backend, form, n_envs=n_envs)
+        fresh = NStepTraining(backend, form, n_envs=n_envs, **default)
         fresh.block.resume(path)  # before setup
         fresh.set_up()
         other = form if policy == "prioritized" else Form(capacity=capacity)
-        used = NStepTraining.begun_until(13, backend, other, n_envs=n_envs)
+        used = NStepTraining.begun_until(13, backend, other, n_envs=n_envs, **default)
         used.block.resume(path)
         used.form = form
         np.testing.assert_array_equal(fresh.pending(), run.pending())
@@ -185,12 +185,12 @@ def test_a_ring_of_n_step_transitions_may_be_exactly_full(backend: Backend, tmp_
     held = NStepTraining.begun_until(25, HOST, Form(capacity=400), n_envs=2).block.count()
     form = Form(capacity=held)
     run = NStepTraining.begun_until(25, backend, form, n_envs=2, seed=2)
-    assert run.buffer.stats()["total"] == held
+    assert run.buffer.stats()["total"] == held == run.buffer.capacity
     run.block.save(tmp_path / "saved")
     other = NStepTraining(backend, form, n_envs=2)
     other.set_up()
     other.block.resume(tmp_path / "saved")
-    assert_same_steps(run, {"resumed": other}, 25, minibatches(backend))
+    assert_same_steps(run, {"resumed": other}, 25, ON_A_DEVICE)
 
 
 def test_plain_blocks_save_and_resume(backend: Backend, tmp_path: Path) -> None:
@@ -292,29 +292,27 @@ def test_a_seed_begins_another_stream(backend: Backend, tmp_path: Path) -> None:
 
 def test_a_batch_drawn_before_a_resume_has_lost_its_claim(backend: Backend, tmp_path: Path) -> None:
     path = tmp_path / "saved"
-    run = Training.begun(backend, Form(policy="prioritized"), seed=5)
-    buffer = run.buffer
-    drawn = buffer.sample(LANES)
-    made = buffer.make_batch(LANES)
+    buffer = Training.begun(backend, Form(policy="prioritized"), seed=5).buffer
     buffer.save(path)
-    buffer.resume(path)  # the very rows that were drawn
-    before = buffer.state()
     errors = np.ones(LANES, np.float32)
-    for batch in (drawn, made):
-        if backend.is_device:
-            counted = buffer.stats()["stale_updates"]
-            made.indices[...] = drawn.indices  # of a batch never filled they are of any value
-            buffer.update_priorities(batch, errors)
-            assert buffer.stats()["stale_updates"] == counted + LANES
-            np.testing.assert_array_equal(buffer.state()["leaves"], before["leaves"])
-        else:
-            made.indices[...] = drawn.indices
-            with pytest.raises(ConfigurationError, match="not drawn from this buffer"):
+    for _ in range(2):  # also between two resumes
+        drawn, made = buffer.sample(LANES), buffer.make_batch(LANES)
+        made.indices[...] = drawn.indices  # of a batch never filled they are of any value
+        buffer.resume(path)  # the very rows that were drawn
+        before = buffer.state()
+        for batch in (drawn, made):
+            if backend.is_device:
+                counted = buffer.stats()["stale_updates"]
                 buffer.update_priorities(batch, errors)
-            assert_same_state(buffer.state(), before)
-    buffer.sample(LANES, out=drawn)
-    buffer.update_priorities(drawn, errors)
-    assert (buffer.state()["leaves"] != before["leaves"]).any()
+                assert buffer.stats()["stale_updates"] == counted + LANES
+                np.testing.assert_array_equal(buffer.state()["leaves"], before["leaves"])
+            else:
+                with pytest.raises(ConfigurationError, match="not drawn from this buffer"):
+                    buffer.update_priorities(batch, errors)
+                assert_same_state(buffer.state(), before)
+        buffer.sample(LANES, out=drawn)
+        buffer.update_priorities(drawn, errors)
+        assert (buffer.state()["leaves"] != before["leaves"]).any()
 
 
 def test_a_block_wants_a_step_before_the_next_update(backend: Backend, tmp_path: Path) -> None:
@@ -539,7 +537,8 @@ def test_blocks_refuse_pending_steps_of_another_form(
     (saved.block if change else saved.buffer).save(tmp_path / "saved")
     other = NStepTraining(backend, form, n_envs=2)
     block = cpreplay.NStepSampleStep(
-        cpreplay.ReplaySampleStep(other.buffer, LANES), **{"n": 3, "gamma": 0.97, "n_envs": 2} | change
+        cpreplay.ReplaySampleStep(other.buffer, LANES),
+        **{"n": 3, "gamma": 0.97, "n_envs": 2} | change,
     )
     block.setup(learning_starts=0)
     other.block, other.n_envs = block, block.nstep.n_envs
@@ -563,7 +562,7 @@ def test_a_buffer_refuses_pending_steps_until_told_to_drop_them(
     other = NStepTraining(backend, form, n_envs=2, seed=3)
     before = other.buffer.state()
     for call in (other.buffer.resume, type(other.buffer).load):
-        with pytest.raises(CheckpointError, match="pending steps.*drop_pending=True"):
+        with pytest.raises(CheckpointError, match=r"pending steps.*drop_pending=True"):
             call(path)
     assert_same_state(other.buffer.state(), before)
     other.buffer.resume(path, drop_pending=True)

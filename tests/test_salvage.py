@@ -169,7 +169,7 @@ def test_of_a_file_that_was_cut_the_records_before_are_kept(
             by_age = number > 1  # record 1 says where the head is
             expected = expected_rows(model, lost, by_age)
             assert_salvaged(backend, path, expected, model.size)
-            with pytest.raises(CheckpointError, match="its end is missing.*salvage"):
+            with pytest.raises(CheckpointError, match=r"its end is missing.*salvage"):
                 type(buffer).load(path)
 
 

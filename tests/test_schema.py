@@ -336,3 +336,12 @@ def test_two_layouts_of_the_same_columns_are_equal() -> None:
     assert lay_out(make_columns()) == lay_out(make_columns())
     assert lay_out(make_columns()) != lay_out(make_columns(obs_store_dtype="uint8"))
     assert lay_out(make_columns()) != lay_out(make_columns(extra_columns={"discount": ()}))
+
+
+def test_a_column_name_is_at_most_64_bytes_long() -> None:
+    forms = {"obs_dtype": "float32", "action_dtype": "float32", "obs_store_dtype": None}
+    longest = "é" * 32  # two bytes each
+    columns = transition_columns(1, 1, **forms, extra_columns={longest: ()})
+    assert columns[-1].name == longest
+    with pytest.raises(ConfigurationError, match="at most 64 bytes"):
+        transition_columns(1, 1, **forms, extra_columns={longest + "x": ()})

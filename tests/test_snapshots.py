@@ -926,15 +926,20 @@ def test_a_device_copies_first_so_neither_adds_nor_graphs_change_the_file(
     assert total_in(tmp_path / "file") == 71
 
 
+def _let_be_free(cupy: Any, monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
+    """Let the card say that so many bytes are free, and CuPy's pool keep none."""
+    monkeypatch.setattr(cupy.cuda.Device, "mem_info", property(lambda card: (nbytes, 10**9)))
+    monkeypatch.setattr(type(cupy.get_default_memory_pool()), "free_bytes", lambda pool: 0)
+
+
 def test_a_copy_that_does_not_fit_on_the_card_is_refused_and_save_needs_none(
     emulated_device: Backend, few_rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cupy = emulated_device.cupy
     buffer = emulated_device.buffer(**FORMS["packed"], capacity=50, seed=0)
     actor = Actor(buffer, 71)
-    stride = 48  # 3 + 2 + 1 + 3 float32 and a flag, up to a multiple of 16
-    free = 50 * stride - 1 - cupy.get_default_memory_pool().free_bytes()
-    monkeypatch.setattr(cupy.cuda.Device, "mem_info", property(lambda card: (free, 10**9)))
+    copied = 50 * 48  # 3 + 2 + 1 + 3 float32 and a flag, up to a multiple of 16
+    _let_be_free(cupy, monkeypatch, copied - 1)
     with pytest.raises(
         MemoryLimitError, match=r"copies the rows held on the card first: 2.*use save"
     ):
@@ -943,7 +948,7 @@ def test_a_copy_that_does_not_fit_on_the_card_is_refused_and_save_needs_none(
     buffer.save(tmp_path / "file")
     assert_file_holds(tmp_path / "file", buffer, actor.held())
     actor.add(3)
-    monkeypatch.setattr(cupy.cuda.Device, "mem_info", property(lambda card: (free + 1, 10**9)))
+    _let_be_free(cupy, monkeypatch, copied)
     assert_file_holds(done(buffer.save_in_background(tmp_path / "file")), buffer, actor.held())
 
 
@@ -957,9 +962,7 @@ def test_a_copy_that_does_not_fit_when_its_turn_comes_is_told_by_the_future(
     first = buffer.save_in_background(tmp_path / "first")
     gate.wait()
     second = buffer.save_in_background(tmp_path / "second")
-    pool = type(cupy.get_default_memory_pool())
-    monkeypatch.setattr(cupy.cuda.Device, "mem_info", property(lambda card: (0, 10**9)))
-    monkeypatch.setattr(pool, "free_bytes", lambda pool: 0)
+    _let_be_free(cupy, monkeypatch, 0)
     gate.open()
     assert_file_holds(done(first), buffer, held)
     assert isinstance(second.exception(PATIENCE), MemoryLimitError)

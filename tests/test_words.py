@@ -90,8 +90,8 @@ def test_a_state_of_another_generator_needs_a_seed(there: str, here: str) -> Non
         words.restore(state, None)
     assert words.state() == before
     words.restore(state, 7)()
-    fresh = PhiloxWords(7) if here == "philox" else GeneratorWords(
-        np.random.Generator(KINDS[here](7))
+    fresh = (
+        PhiloxWords(7) if here == "philox" else GeneratorWords(np.random.Generator(KINDS[here](7)))
     )
     assert words.state() == fresh.state()
 

@@ -115,7 +115,7 @@ def checked_snapshot(snapshot: Any) -> memoryview:
 
 
 def checked_stack(frame_stack: Any) -> NDArray[Any]:
-    """A frame stack as a contiguous array of numbers; copied only where it is not one."""
+    """A frame stack as an array of numbers, in any order; copied only where it is none."""
     if frame_stack is None:
         raise DTypeError(
             "frame_stack is None; a point needs the observation at its moment, with all stacked "
@@ -132,7 +132,7 @@ def checked_stack(frame_stack: Any) -> NDArray[Any]:
         )
     if not stack.size or not stack.ndim:
         raise ShapeError(f"frame_stack has shape {stack.shape}, which holds no frame")
-    return np.ascontiguousarray(stack)
+    return stack
 
 
 def encode_point(

@@ -95,7 +95,8 @@ class RestartPool:
 
     A pool belongs to one process. It refuses to be pickled, and a forked copy refuses to be used.
 
-    A point is kept compressed (zstd level 1). It costs its compressed bytes and about 1.5 KB.
+    A point is kept compressed (zstd level 1), and costs its compressed bytes and less than 1 KB; a
+    bucket costs 2 KB.
 
     Examples
     --------
@@ -423,6 +424,7 @@ class RestartPool:
         ``dropped_points`` rise; a wrapper that ends every restart at its first step as a
         ``median_steps`` of 1. Looks at each bucket.
         """
+        self._require_process()
         with self._lock:
             in_flight = Counter(episode.key for episode in self._episodes.values())
             buckets = {
@@ -453,6 +455,7 @@ class RestartPool:
 
         For tests: it reads every point, and holds the lock meanwhile.
         """
+        self._require_process()
         with self._lock:
             broken = next(self._broken(), None)
         if broken is not None:
@@ -603,6 +606,7 @@ class RestartPool:
             with self._lock:
                 self._require_fit(about)
 
+        self._require_process()
         path = os.fspath(path)
         try:
             filed = read_points(path, self._markers, self._configuration.max_per_key, require_fit)
@@ -621,6 +625,7 @@ class RestartPool:
 
     def buckets(self) -> dict[Key, int]:
         """How many points each bucket holds that holds any, by key in order."""
+        self._require_process()
         with self._lock:
             return {bucket.key: len(bucket.points) for bucket in self._contents.filled()}
 
@@ -657,6 +662,22 @@ class RestartPool:
                 f"the restart at {restart.key} was drawn from another pool; report it there"
             )
         return restart._ticket.number
+
+    def _copy(self, newest: int) -> tuple[AboutPoints, list[EncodedRecord]]:
+        """What there is to write now: the newest points of each bucket, or with 0 all."""
+        self._require_process()
+        with self._lock:
+            parts = [bucket.points[-newest:] for bucket in self._contents.filled()]  # [-0:] is all
+            about = AboutPoints(
+                key=self._configuration.key,
+                machine=self._machine,
+                stack=self._stack,
+                draws=self._numbers.drawn,
+                next_name=self._next_name,
+                points=sum(map(len, parts)),
+                buckets=len(parts),
+            )
+        return about, [point.record for part in parts for point in part]
 
     # What follows is called with the lock held.
 
@@ -706,21 +727,6 @@ class RestartPool:
             f"{unfit} restart points that came from a file were dropped: their frame stacks are "
             f"{filed}, and the one that was offered now is {live}"
         )
-
-    def _copy(self, newest: int) -> tuple[AboutPoints, list[EncodedRecord]]:
-        """What there is to write now: the newest points of each bucket, or with 0 all."""
-        with self._lock:
-            parts = [bucket.points[-newest:] for bucket in self._contents.filled()]  # [-0:] is all
-            about = AboutPoints(
-                key=self._configuration.key,
-                machine=self._machine,
-                stack=self._stack,
-                draws=self._numbers.drawn,
-                next_name=self._next_name,
-                points=sum(map(len, parts)),
-                buckets=len(parts),
-            )
-        return about, [point.record for part in parts for point in part]
 
     def _require_fit(self, about: AboutPoints) -> None:
         """Refuse a file whose points are not of this pool's kind."""
