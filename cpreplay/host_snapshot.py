@@ -53,6 +53,8 @@ class HostSnapshot:
         chunks = -(-size // self._rows)
         pinned = demo_count // self._rows  # chunks that nothing overwrites
         first = min(head // self._rows, chunks)
+        # From the oldest rows on, which adds overwrite first: so chunks are put aside in the order
+        # in which they are read, and their memory comes back as soon as it can.
         self._order = [*range(first, chunks), *range(pinned, first), *range(min(pinned, first))]
         self._unread = set(self._order)
         self._aside: dict[int, list[NDArray[np.void]]] = {}
@@ -89,7 +91,7 @@ class HostSnapshot:
             column.name: np.empty((self._rows, *column.shape), column.stored)
             for column in self._layout.columns
         }
-        for chunk in self._next_chunks():
+        for chunk in self._order:
             part = self._span(chunk)
             count = part.stop - part.start
             with self._changed:
@@ -108,18 +110,6 @@ class HostSnapshot:
                     self._spares.append(self._aside.pop(chunk))
                     self._changed.notify_all()
             yield part.start, {name: values[:count] for name, values in out.items()}
-
-    def _next_chunks(self) -> Iterator[int]:
-        """Every chunk once: those put aside first, since adds may wait for their memory."""
-        order = iter(self._order)
-        while True:
-            with self._changed:
-                if not self._unread:
-                    return
-                chunk = next(iter(self._aside), None)
-            if chunk is None:
-                chunk = next(number for number in order if number in self._unread)
-            yield chunk
 
     def _make_spares(self) -> None:
         """Memory for chunks put aside, touched here, so that no add pays for its pages."""

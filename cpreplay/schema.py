@@ -137,8 +137,8 @@ def transition_columns(
     for name, form in (extra_columns or {}).items():
         if not _is_name(name):
             raise ConfigurationError(
-                f"extra_columns: {name!r} cannot name a column: it has to be an identifier of at most "
-                f"{_LONGEST_NAME} bytes, and none of {', '.join(sorted(_RESERVED))}"
+                f"extra_columns: {name!r} cannot name a column: it has to be an identifier of at "
+                f"most {_LONGEST_NAME} bytes, and none of {', '.join(sorted(_RESERVED))}"
             )
         columns.append(_column(name, *_extra_form(form)))
     if len(columns) > MAX_COLUMNS:

@@ -101,6 +101,7 @@ def test_the_next_minibatches_are_those_of_the_run_that_never_stopped(
         assert run.buffer._ops.control()["k"] > 0  # saved inside a window
     others = taken_up(backend, run, tmp_path / "saved", lambda: default)
     assert {other.buffer.seed for other in others.values()} == {11}
+    others["never saved"] = Training.begun(backend, form, seed=11, **default)
     assert_same_steps(run, others, SAVED_AFTER, minibatches(backend))
     if form.policy == "prioritized" and form.rows == 150:
         assert run.buffer.stats()["stale_updates"] > minibatches(backend) // 50
@@ -161,7 +162,7 @@ def test_pending_steps_are_part_of_what_a_block_saves(
     form = Form(policy=policy, capacity=capacity)
     default: dict[str, Any] = {} if backend.is_device else {"rng": None}
     seen = set()
-    for steps in (25, 26, 27, 28):  # a window holds three steps
+    for steps in (26, 27) if backend.is_device else (25, 26, 27, 28):  # a window holds three steps
         run = NStepTraining.begun_until(steps, backend, form, n_envs=n_envs, seed=2, **default)
         seen.update(run.pending().tolist())
         path = tmp_path / str(steps)
@@ -177,7 +178,8 @@ def test_pending_steps_are_part_of_what_a_block_saves(
         count = minibatches(backend) if steps == 27 else 6
         assert_same_steps(run, {"fresh": fresh, "used": used}, steps, count)
         np.testing.assert_array_equal(used.pending(), run.pending())
-    assert {1, 2} <= seen  # saved between the steps of windows
+    assert seen & {1, 2}  # saved between the steps of windows
+    assert backend.is_device or {1, 2} <= seen
 
 
 def test_a_ring_of_n_step_transitions_may_be_exactly_full(backend: Backend, tmp_path: Path) -> None:

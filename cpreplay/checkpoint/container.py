@@ -107,6 +107,11 @@ class EncodedRecord:
     crc: int
 
 
+# A window of 4 MiB, a chunk of rows. At level 1 zstd would look back 512 KiB and miss that next_obs
+# repeats obs: for 84 MB of prioritized rows that took 0.62 s and 78 MB instead of 0.50 s and 46 MB.
+_WINDOW_LOG = 22
+
+
 class Encoder:
     """Compresses records.
 
@@ -131,7 +136,9 @@ class Encoder:
                 f"level is {level!r}, and zstd has 1 to {zstandard.MAX_COMPRESSION_LEVEL}"
             )
         self._compressor = zstandard.ZstdCompressor(
-            level=int(level), write_checksum=True, write_content_size=True
+            compression_params=zstandard.ZstdCompressionParameters.from_level(
+                int(level), window_log=_WINDOW_LOG, write_checksum=True, write_content_size=True
+            )
         )
 
     def encode(self, parts: Iterable[Buffer]) -> EncodedRecord:
