@@ -145,7 +145,7 @@ class HostPriorities:
         rivals = np.isin(rows, rows[priorities > maximum])  # lanes of the rows that may raise it
         # Of a row that is there twice, a dict keeps the last lane, which is the one written.
         written = dict(zip(rows[rivals].tolist(), priorities[rivals].tolist(), strict=True))
-        self._max_priority[0] = max(maximum, *written.values())
+        self._max_priority[0] = max([maximum, *written.values()])
 
     def _mark(self, batch: Batch) -> None:
         batch._memory.tokens[...] = draw_token(self._total.item(), self._run)

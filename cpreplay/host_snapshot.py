@@ -103,6 +103,7 @@ class HostSnapshot:
                 aside = self._aside.get(chunk)
                 if aside is None:
                     self._unread.discard(chunk)
+                    self._changed.notify_all()
             if aside is not None:
                 self._read(aside, 0, count, out)
                 with self._changed:

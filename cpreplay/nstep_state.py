@@ -71,6 +71,11 @@ def check_state(
                 f"{dtype} of shape {shape} is wanted; give the state of a buffer with the same "
                 "columns, n and n_envs"
             )
+    for column in columns:
+        if column.dtype.kind == "b" and (arrays[column.name].view(np.uint8) > 1).any():
+            raise ConfigurationError(
+                f"restore: {column.name} has booleans that are neither 0 nor 1"
+            )
     pending = arrays.pop("pending")
     if not ((pending >= 0) & (pending < n)).all():
         raise ConfigurationError(

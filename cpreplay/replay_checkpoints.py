@@ -337,6 +337,7 @@ class Checkpoints:
         self._set_control(control)
         self._policy = attrs.evolve(checked.policy)
         self._total.restore(int(control["total"]))
+        self._ops.synchronize()  # a graph may be replayed at once, on another stream
 
     def _forget(self, rows: int) -> None:
         """Hold nothing, as when the buffer was made; ``rows`` leaves may not be 0."""
@@ -393,6 +394,7 @@ class Checkpoints:
             self._policy.alpha = float(fields.get("alpha", self._policy.alpha))
         self._set_control(fields)
         self._total.restore(rows)
+        self._ops.synchronize()
 
     def _put_chunks(self, chunks: Iterable[tuple[int, Columns]], size: int) -> None:
         """Put rows [0, size) in their places; each has to come exactly once."""

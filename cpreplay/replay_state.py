@@ -145,7 +145,8 @@ def checked_state(
     ere = bool(fields["ere_enabled"])
     _expect(prioritized + ere + bool(demo_count) <= 1, "priorities, ERE and demonstrations exclude")
     largest = state.get("largest_batch")
-    _expect(largest is None or (is_count(largest) and demo_count), "largest_batch is of a prefix")
+    room = capacity - demo_count if demo_count else None
+    _expect(largest in (None, room) and not isinstance(largest, bool), f"largest_batch is {room}")
     seed = state.get("seed")
     _expect(seed is None or is_seed(seed), "seed is in [0, 2**64)")
     numbered = generator["name"] == NUMBERED

@@ -1125,3 +1125,17 @@ def test_an_update_is_of_a_buffer_on_the_current_card_alone(emulated_device: Bac
         buffer.update_priorities([0, 1], [2.0, 3.0])
     assert record.launch_names == []
     assert record.h2d_copies == 0
+
+
+def test_the_largest_error_may_be_of_a_row_that_was_overwritten(backend: Backend) -> None:
+    buffer = backend.buffer(1, (), 8, True, seed=0)
+    rows = np.arange(8)
+    buffer.add_batch(rows[:, None], rows, rows, rows[:, None], rows > 8)
+    batch = buffer.sample(64)
+    buffer.add([9], 9, 9, [9], False)  # over row 0
+    drawn = backend.numpy(batch.indices)
+    assert 0 in drawn
+    buffer.update_priorities(batch, np.where(drawn == 0, 100.0, 0.5))
+    stats = buffer.stats()
+    assert stats["max_priority"] == 1.0
+    assert stats["stale_updates"] == (drawn == 0).sum()

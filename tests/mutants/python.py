@@ -143,8 +143,9 @@ _PHILOX = [
     ),
     Mutant("high << _HALF | low", "low << _HALF | high"),
     Mutant("return secrets.randbits(64)", "return 0"),
-    Mutant("0 <= seed < 2**64", "0 <= seed < 2**63"),
-    Mutant("0 <= seed < 2**64", "seed < 2**64"),
+    Mutant("0 <= value < 2**64", "0 <= value < 2**63"),
+    Mutant("0 <= value < 2**64", "value < 2**64"),
+    Mutant("is_int(value) and 0 <= value", "0 <= value"),
     # Reals
     Mutant("TARGETS = 1", "TARGETS = 0"),
     Mutant("TARGETS = 1", "TARGETS = 2"),
@@ -256,22 +257,6 @@ _POLICIES = [
 ]
 
 _HOST_OPS = [
-    # Words
-    Mutant('if rng != "philox":', "if False:"),
-    Mutant("key = splitmix64(seed)", "key = seed"),
-    Mutant(
-        "np.random.Generator(np.random.PCG64(seed))",
-        "np.random.Generator(np.random.PCG64DXSM(seed))",
-    ),
-    Mutant("if not isinstance(rng, np.random.Generator):", "if False:"),
-    Mutant("if type(rng.bit_generator) in _RAW_64_BIT:", "if True:"),
-    Mutant(
-        "if type(rng.bit_generator) in _RAW_64_BIT:",
-        "if False:",
-        equivalent="integers of all 64 bits are these generators' raw words, more slowly",
-    ),
-    Mutant("rng.integers(0, 2**64, lanes, np.uint64)", "rng.integers(0, 2**32, lanes, np.uint64)"),
-    Mutant("rng.integers(0, 2**64, lanes, np.uint64)", "rng.integers(0, 2**63, lanes, np.uint64)"),
     # Storing
     Mutant(
         "        head = ring_head(total, demo_count, capacity)\n        for",
@@ -309,7 +294,11 @@ _HOST_OPS = [
         equivalent="the copies are smaller, and end at the same rows",
     ),
     Mutant("values[done : done + count]", "values[:count]"),
-    Mutant("self._total[0] = end", "self._total[0] = min(end, capacity)"),
+    Mutant(
+        "self._total[0] = self._total.item() + rows",
+        "self._total[0] = min(self._total.item() + rows, self._capacity)",
+    ),
+    Mutant("self._total[0] = self._total.item() + rows", "self._total[0] = rows"),
     Mutant(
         "len(self._blocks) >= _KEPT_BLOCKS",
         "len(self._blocks) > 10**9",
@@ -318,8 +307,8 @@ _HOST_OPS = [
     Mutant("        view.flags.writeable = False\n", ""),
     # Drawing
     Mutant(
-        "words = self._words(self._draws.item(), lanes, ROWS)",
-        "words = self._words(0, lanes, ROWS)",
+        "words = self._words.draw(self._draws.item(), lanes, ROWS)",
+        "words = self._words.draw(0, lanes, ROWS)",
     ),
     Mutant("online = size - demo_count", "online = size"),
     Mutant("lanes // 2 if online else lanes", "lanes // 2"),
@@ -374,17 +363,17 @@ _HOST_OPS = [
     Mutant("bool(self._ere_enabled.item())", "False"),
     Mutant("batch._is_own(HostBatchMemory, self._layout, weighted=weighted)", "True"),
     # Priorities
-    Mutant(
-        "return functools.partial(philox_words, key)",
-        "return lambda draw, lanes, purpose: philox_words(key, draw, lanes)",
-    ),
-    Mutant("new_control(capacity, key, run or 0)", "new_control(capacity, key)"),
+    Mutant("splitmix64(seed), run or 0)", "splitmix64(seed))"),
+    Mutant("splitmix64(seed), run or 0)", "seed, run or 0)"),
     Mutant("tree = self.priorities.nbytes if self.priorities else 0", "tree = 0"),
     Mutant(
-        "self._words(self._draws.item(), lanes, TARGETS)",
-        "self._words(self._draws.item(), lanes, ROWS)",
+        "self._words.draw(self._draws.item(), lanes, TARGETS)",
+        "self._words.draw(self._draws.item(), lanes, ROWS)",
     ),
-    Mutant("self._words(self._draws.item(), lanes, TARGETS)", "self._words(0, lanes, TARGETS)"),
+    Mutant(
+        "self._words.draw(self._draws.item(), lanes, TARGETS)",
+        "self._words.draw(0, lanes, TARGETS)",
+    ),
     Mutant(
         "lanes, TARGETS))\n            self._gather(batch)\n            return\n",
         "lanes, TARGETS))\n            return\n",
@@ -723,7 +712,8 @@ _DEVICE_OPS = [
     Mutant('        self._card.refuse_capture("reading the buffer\'s state")\n', ""),
     Mutant('        self._card.refuse_capture("synchronize")\n', ""),
     # Priorities
-    Mutant("new_control(capacity, key, run or 0)", "new_control(capacity, key)"),
+    Mutant("splitmix64(seed), run or 0)", "splitmix64(seed))"),
+    Mutant("splitmix64(seed), run or 0)", "seed, run or 0)"),
     Mutant("tree = self.priorities.nbytes if self.priorities else 0", "tree = 0"),
     Mutant(
         "            self.priorities.enter(rows, mask)\n            return\n",
@@ -894,7 +884,6 @@ _REPLAY = [
     Mutant("if not isinstance(prioritized, bool | np.bool_):", "if False:"),
     Mutant("capacity <= MAX_CAPACITY", "capacity < MAX_CAPACITY"),
     Mutant("is_count(capacity) and capacity <= MAX_CAPACITY", "is_count(capacity)"),
-    Mutant("MAX_CAPACITY = 2**31", "MAX_CAPACITY = 2**32"),
     # Adding
     Mutant(
         "            self._ops.store_row(row)\n            self._total.count(known)\n",
@@ -910,6 +899,8 @@ _REPLAY = [
     ),
     Mutant(
         "        with self._lock:\n"
+        "            if self._snapshots:\n"
+        "                self._make_room(1)\n"
         "            known = self._known(1)\n"
         "            self._total.expect()\n"
         "            self._ops.store_row(row)\n",
@@ -1033,10 +1024,6 @@ _REPLAY = [
     Mutant("refuse_too_large(row, self._capacity, tree, host_memory(), where)", "pass"),
     Mutant("(row, self._capacity, tree, host_memory()", "(row, 1, tree, host_memory()"),
     Mutant('refuse_too_large(row, self._capacity, tree, device_memory(cupy), "the card")', "pass"),
-    Mutant(
-        "            key = splitmix64(self._seed)\n            self._use(DeviceOps",
-        "            key = self._seed\n            self._use(DeviceOps",
-    ),
     Mutant("raise CopyError(", "return CopyError, ("),
     # Priorities
     Mutant("Policy(prioritized=bool(prioritized))", "Policy(prioritized=prioritized)"),
@@ -1124,12 +1111,12 @@ _REPLAY = [
         "tree = device_tree_nbytes(self._capacity)",
     ),
     Mutant(
-        "HostOps(self._layout, self._capacity, words, key, run=self._run)",
-        "HostOps(self._layout, self._capacity, words, key, run=0 if prioritized else None)",
+        "HostOps(self._layout, self._capacity, words, seed, run=run)",
+        "HostOps(self._layout, self._capacity, words, seed, run=0 if prioritized else None)",
     ),
     Mutant(
-        "DeviceOps(cupy, self._layout, self._capacity, key, run=self._run)",
-        "DeviceOps(cupy, self._layout, self._capacity, key, run=0 if prioritized else None)",
+        "DeviceOps(cupy, self._layout, self._capacity, seed, run=run)",
+        "DeviceOps(cupy, self._layout, self._capacity, seed, run=0 if prioritized else None)",
     ),
     Mutant(
         "return (*standard, *extra_values(self._extra_names, extra))",
@@ -1171,8 +1158,11 @@ _SCHEMA = [
         "any(column.quantized for column in self.columns)",
         "all(column.quantized for column in self.columns)",
     ),
-    Mutant("not name.isidentifier() or ", ""),
-    Mutant(" or name in _RESERVED:", ":"),
+    Mutant("        and name.isidentifier()\n", ""),
+    Mutant("        and name not in _RESERVED\n", ""),
+    Mutant("        and len(name.encode()) <= _LONGEST_NAME\n", ""),
+    Mutant("len(name.encode()) <= _LONGEST_NAME", "len(name) <= _LONGEST_NAME"),
+    Mutant("len(name.encode()) <= _LONGEST_NAME", "len(name.encode()) < _LONGEST_NAME"),
     Mutant("if len(columns) > MAX_COLUMNS:", "if len(columns) >= MAX_COLUMNS:"),
     Mutant("column.stored_nbytes <= PACKED_LIMIT", "column.stored_nbytes < PACKED_LIMIT"),
     Mutant(
@@ -1361,7 +1351,8 @@ _STEPS = [
         "self._buffer.configure_per(alpha, beta)",
     ),
     Mutant("        self._buffer.set_beta(beta)\n", "        pass\n"),
-    Mutant("        self._last = None\n", ""),
+    Mutant("resume(path, seed=seed)\n        self._last = None\n", "resume(path, seed=seed)\n"),
+    Mutant("self._buffer.resume(path, seed=seed)", "self._buffer.resume(path)"),
     Mutant("        self._last = None\n        if step_index", "        if step_index"),
     Mutant(
         "        return self._last\n",
@@ -1647,9 +1638,10 @@ _INTEGERS = [
     Mutant("return is_int(value) and value >= 1", "return is_int(value) and value >= 0"),
     Mutant("return is_int(value) and value >= 1", "return value >= 1"),
     Mutant(
-        "int | np.integer) and not isinstance(value, bool)", "int) and not isinstance(value, bool)"
+        "int | np.integer) and not isinstance(value, bool", "int) and not isinstance(value, bool"
     ),
-    Mutant(" and not isinstance(value, bool)", ""),
+    Mutant(" and not isinstance(value, bool | np.timedelta64)", ""),
+    Mutant("bool | np.timedelta64)", "bool)"),
     Mutant(
         "return is_int(value) or isinstance(value, float | np.floating)",
         "return isinstance(value, float | np.floating)",

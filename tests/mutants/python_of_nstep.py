@@ -17,8 +17,8 @@ NSTEP_PYTHON_TESTS = {
     "cpreplay/demos/file.py": _DEMO_TESTS,
     "cpreplay/demos/filter.py": _DEMO_TESTS,
     "cpreplay/demos/load.py": ("demo_loading", "demos"),
-    "cpreplay/atomic_file.py": ("demos",),
-    "cpreplay/gym.py": ("gym",),
+    "cpreplay/atomic_file.py": ("atomic_file", "demos"),
+    "cpreplay/gym/recorder.py": ("gym",),
 }
 
 _GAMMA = "not (is_number(gamma) and 0.0 <= gamma <= 1.0)"
@@ -84,7 +84,7 @@ _NSTEP = [
     Mutant("        return self._n\n", "        return self._n_envs\n"),
     Mutant("        return self._n_envs\n", "        return self._n\n"),
     Mutant("        return self._gamma\n", "        return 0.99\n"),
-    Mutant("self._ops.restore(state)", "pass"),
+    Mutant("self._ops.check_state(state)()", "self._ops.check_state(state)"),
     # The host's
     Mutant(
         "HostNStep(self._columns, self._n, self._n_envs, self._gamma)",
@@ -2019,14 +2019,27 @@ _ATOMIC = [
     Mutant("    _sync_folder(target.parent)\n", "    _sync_folder(Path('/'))\n"),
     Mutant('    if os.name != "posix":\n', '    if os.name == "posix":\n'),
     Mutant("        os.fsync(descriptor)\n", "        pass\n"),
-    Mutant("        os.close(descriptor)\n", "        pass\n"),
+    Mutant(
+        "        os.fsync(descriptor)\n    finally:\n        os.close(descriptor)\n",
+        "        os.fsync(descriptor)\n    finally:\n        pass\n",
+    ),
     Mutant("target.exists() and not target.is_file()", "False"),
     Mutant("target.exists() and not target.is_file()", "not target.is_file()"),
     Mutant("target.exists() and not target.is_file()", "target.is_dir()"),
-    Mutant('f".{secrets.token_hex(8)}.part"', '".part"'),
-    Mutant('f".{secrets.token_hex(8)}.part"', 'f".{target.name}.{secrets.token_hex(8)}.part"'),
-    Mutant('f".{secrets.token_hex(8)}.part"', "target.name"),
-    Mutant('target.parent / f".', 'Path("/tmp") / f".'),
+    Mutant('f"{prefix}{secrets.token_hex(8)}.part"', 'f"{prefix}.part"'),
+    Mutant('f"{prefix}{secrets.token_hex(8)}.part"', 'f"{prefix}{"n" * 255}.part"'),
+    Mutant('folder / f"{prefix}', 'Path("/tmp") / f"{prefix}'),
+    # Abandoned files
+    Mutant("    _remove_abandoned(target.parent, prefix)\n", ""),
+    Mutant("                if _lock(descriptor):\n", "                if True:\n"),
+    Mutant("                if _lock(descriptor):\n", "                if not _lock(descriptor):\n"),
+    Mutant("hashlib.sha256(os.fsencode(target.name))", "hashlib.sha256(b'')"),
+    Mutant("        with suppress(OSError):  # it", "        if True:  # it"),
+    Mutant("            finally:\n                os.close(descriptor)\n", "            finally:\n                pass\n"),
+    Mutant("    except BlockingIOError:\n        return False\n", ""),
+    Mutant("    if target.is_symlink():\n", "    if False:\n"),
+    Mutant("    except RuntimeError:  # a loop", "    except KeyError:  # a loop"),
+    Mutant("fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB"),
     Mutant(
         "    except PermissionError:\n        return\n", "    except KeyError:\n        return\n"
     ),
@@ -2262,5 +2275,5 @@ NSTEP_PYTHON = {
     "cpreplay/demos/filter.py": _FILTER,
     "cpreplay/demos/load.py": _LOAD,
     "cpreplay/atomic_file.py": _ATOMIC,
-    "cpreplay/gym.py": _GYM,
+    "cpreplay/gym/recorder.py": _GYM,
 }

@@ -56,12 +56,14 @@ _HOST_TREE = [
     Mutant("self._sum_range(0, len(self.leaves))", "self._sum_range(0, len(self.leaves) - 1)"),
     Mutant("self._sum_range(0, len(self.leaves))", "self._sum_range(0, 1)"),
     Mutant(
-        "self.leaves[first : first + count] = leaf", "self.leaves[first : first + count - 1] = leaf"
+        "self.leaves[first : first + count] = leaves",
+        "self.leaves[first : first + count - 1] = leaves",
     ),
     Mutant(
-        "self.leaves[first : first + count] = leaf", "self.leaves[first : first + count + 1] = leaf"
+        "self.leaves[first : first + count] = leaves",
+        "self.leaves[first : first + count + 1] = leaves",
     ),
-    Mutant("self.leaves[first : first + count] = leaf", "self.leaves[first:] = leaf"),
+    Mutant("self.leaves[first : first + count] = leaves", "self.leaves[first:] = leaves"),
     Mutant("        self._sum_range(first, count)\n", ""),
     Mutant(
         "        self._sum_range(first, count)\n", "        self._sum_range(first, count - 1)\n"
