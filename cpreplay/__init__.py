@@ -37,7 +37,7 @@ from cpreplay.nstep import GPUNStepBuffer, NStepBuffer
 from cpreplay.nstep_steps import NStepSampleStep
 from cpreplay.nstep_transitions import NStepTransitions
 from cpreplay.replay import StoreReplay, StoreReplayGpu
-from cpreplay.replay_checkpoints import SalvageReport
+from cpreplay.replay_salvage import SalvageReport
 from cpreplay.restart import Restart, RestartPool, RestartPoolConfiguration
 from cpreplay.schedule import Schedule, validate_probability
 from cpreplay.schema import Column

@@ -1,5 +1,6 @@
 """Files that are replaced as a whole: whenever a program is stopped, the old one or the new one."""
 
+import errno
 import hashlib
 import os
 import secrets
@@ -36,6 +37,8 @@ def replaced_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     ------
     ConfigurationError
         ``path`` is there and no regular file, or a link that leads to itself.
+    FileNotFoundError, NotADirectoryError
+        The folder that is to hold it is not there, or is none.
     OSError
         As from ``open``, ``write`` and ``os.replace``.
 
@@ -49,6 +52,7 @@ def replaced_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = _resolved(path)
     if target.exists() and not target.is_file():
         raise ConfigurationError(f"{target} is there and is no regular file; give another path")
+    _require_folder(target.parent)
     prefix = f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:12]}-"
     _remove_abandoned(target.parent, prefix)
     temporary, file = _new_file(target.parent, prefix)
@@ -78,6 +82,14 @@ def _resolved(path: str | os.PathLike[str]) -> Path:
     if target.is_symlink():
         raise ConfigurationError(f"{path} is a link that leads to itself; give another path")
     return target
+
+
+def _require_folder(folder: Path) -> None:
+    """Name what is missing, or the system would name a hidden file that nobody asked for."""
+    if not folder.exists():
+        raise FileNotFoundError(errno.ENOENT, "the folder to save into is not there", str(folder))
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "the place to save into is no folder", str(folder))
 
 
 def _new_file(folder: Path, prefix: str) -> tuple[Path, BinaryIO]:

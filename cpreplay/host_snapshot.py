@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from cpreplay.errors import CheckpointError
 from cpreplay.host_columns import StoredColumn
 from cpreplay.schema import Layout
 from cpreplay.snapshots import Chunk, chunk_rows
@@ -59,6 +60,7 @@ class HostSnapshot:
         self._unread = set(self._order)
         self._aside: dict[int, list[NDArray[np.void]]] = {}
         self._spares: list[list[NDArray[np.void]]] = []
+        self._closed = False
 
     def set_aside(self, pieces: Sequence[tuple[int, int]]) -> bool:
         for first, count in pieces:
@@ -81,6 +83,7 @@ class HostSnapshot:
 
     def close(self) -> None:
         with self._changed:
+            self._closed = True
             self._unread.clear()
             self._aside.clear()
             self._spares.clear()
@@ -95,6 +98,8 @@ class HostSnapshot:
             part = self._span(chunk)
             count = part.stop - part.start
             with self._changed:
+                if self._closed:
+                    raise CheckpointError("the save was given up")
                 aside = self._aside.get(chunk)
             if aside is None:
                 self._read(self._arrays, part.start, count, out)

@@ -17,20 +17,23 @@ from cpreplay.checkpoint.container import (
     EncodedRecord,
     RecordReader,
     decode,
+    decode_start,
     members_of,
     read_json,
     read_npy,
 )
+from cpreplay.checkpoint.members import ARRAY_START, BLOCK, array_shape, first_member
 from cpreplay.checkpoint.replay_file import KIND as REPLAY
 from cpreplay.contact_sheet import Picture, contact_sheet, frames, png
-from cpreplay.errors import CheckpointError, ConfigurationError
+from cpreplay.errors import CheckpointError, ConfigurationError, ReplayError
 from cpreplay.integers import is_int
 from cpreplay.restart.files import KIND as POINTS
-from cpreplay.restart.files import AboutPoints
-from cpreplay.restart.point import StackFormat, decode_point
+from cpreplay.restart.files import AboutPoints, filed_point
+from cpreplay.restart.marker import Key, Markers
+from cpreplay.restart.point import NoPointError, decode_point
+from cpreplay.schema import MAX_AXES
 
 Report = dict[str, Any]
-Key = tuple[int, ...]
 
 # Of a contact sheet, so that it is of a few thousand pixels whatever the pool's size.
 _SHEET_POINTS, _SHEET_BUCKETS = 6, 48
@@ -76,8 +79,9 @@ def inspect_file(path: str | os.PathLike[str]) -> Inspection:
 
     Notes
     -----
-    Compares every checksum, a record at a time. Restart points are decoded; of a buffer only what
-    comes before the rows, unless the file is damaged, which is then read twice.
+    Compares every checksum, a record at a time. Restart points are decoded; of a buffer's rows only
+    the start of each record, which says which they are. So a whole file of a buffer is one whose
+    checksums are right and in which no part is missing; whether it fits a buffer, `resume` finds.
     """
     report: Report = {"file": os.fsdecode(path), "bytes": os.stat(path).st_size, "whole": False}
     newest: dict[Key, tuple[int, ...]] = {}
@@ -172,19 +176,22 @@ def _look_at_points(
 ) -> tuple[Report, list[str], dict[Key, tuple[int, ...]]]:
     """What there is, what is lost, and where the newest are."""
     about = AboutPoints.from_header(reader.header)
+    markers = Markers(about.key, {}, {})
     buckets: dict[Key, _Bucket] = {}
     numbers: set[int] = set()
     unreadable = 0
     for number, record in _counted(reader, report):
         try:
-            name, key = _name_and_key(record, about)
-            if name in numbers:
+            point = filed_point(record, about, markers)
+            if point.number in numbers:
                 raise CheckpointError("there twice")
-        except CheckpointError:
+        except NoPointError:  # something that a later version keeps here
+            continue
+        except ReplayError:
             unreadable += 1
             continue
-        numbers.add(name)
-        bucket = buckets.setdefault(key, _Bucket())
+        numbers.add(point.number)
+        bucket = buckets.setdefault(point.key, _Bucket())
         bucket.points += 1
         bucket.file_bytes += len(record.frame)
         bucket.unpacked += record.size
@@ -213,19 +220,6 @@ def _look_at_points(
     return found, lost, {key: tuple(bucket.newest) for key, bucket in buckets.items()}
 
 
-def _name_and_key(record: EncodedRecord, about: AboutPoints) -> tuple[int, Key]:
-    """Which point of its pool a record holds, and its bucket; CheckpointError if it holds none."""
-    point = decode_point(record)
-    if StackFormat.of(point.stack) != about.stack:
-        raise CheckpointError("another stack than its header says")
-    about_point = _mapping(point.about)
-    values = _mapping(about_point.get("values"))
-    key: list[Any] = [values.get(label) for label in about.key]
-    if not all(map(_is_int64, [*key, *values.values(), about_point.get("steps_used")])):
-        raise CheckpointError("values or steps that are no ints of 64 bits")
-    return point.number, tuple(key)
-
-
 # Rows
 
 
@@ -234,16 +228,10 @@ def _look_at_replay(reader: RecordReader, report: Report) -> tuple[Report, list[
     form = _form(reader.header)
     parts = _Parts()
     for _, record in _counted(reader, report):
-        if not parts.spans:
-            parts.add(record)
-    is_whole = reader.complete and not reader.damaged
-    if not is_whole:
-        parts = _Parts()
-        for _, record in reader.encoded():
-            parts.add(record)
+        parts.add(record)
     control, generator = _mapping(parts.state.get("control")), parts.state.get("generator")
     held, prioritized = form["rows"], form["prioritized"]
-    lost = [] if is_whole else _lost_rows(parts.spans, held)
+    lost = _lost_rows(parts.spans, held)
     lost += ["its state is lost"] * (not control)
     lost += ["priorities are lost"] * (prioritized and parts.leaves < held)
     found = {
@@ -268,10 +256,11 @@ class _Parts:
 
     def add(self, record: EncodedRecord) -> None:
         try:
-            members = members_of(decode(record))
-            rows = _rows_of(members)
+            rows = _rows_of(record)
             if rows is not None:
                 self.spans.append(rows)
+                return
+            members = members_of(decode(record))
             for name, content in members.items():
                 if name == "state.json":
                     self.state = _mapping(read_json(content, name))
@@ -312,7 +301,7 @@ def _column(said: Mapping[str, Any], rows: int | float | None) -> Report | None:
     shape, size = said.get("shape"), _ITEM_BYTES.get(stored or "")
     if name is None or dtype is None or size is None or not isinstance(shape, list):
         return None
-    if not all(is_int(length) and length >= 0 for length in shape):
+    if len(shape) > MAX_AXES or not all(is_int(length) and length >= 0 for length in shape):
         return None
     nbytes = size * math.prod(shape) * (rows or 0)
     if nbytes >= 2**62:
@@ -333,17 +322,14 @@ def _policy(prioritized: bool, control: Mapping[str, Any]) -> Report | None:
     return {"name": "uniform"}
 
 
-def _rows_of(members: Mapping[str, memoryview]) -> tuple[int, int] | None:
-    """The rows [first, end) in a record; None where it holds none."""
-    spans = set()
-    for name, content in members.items():
-        match name.split("/"):
-            case ["rows", first, _] if first.isascii() and first.isdigit() and len(first) <= 12:
-                shape = read_npy(content, name).shape
-                spans.add((int(first), int(first) + (shape[0] if shape else 0)))
-    if len(spans) > 1:
-        raise CheckpointError("its columns are of different rows")
-    return spans.pop() if spans else None
+def _rows_of(record: EncodedRecord) -> tuple[int, int] | None:
+    """The rows [first, end) that its first array says are in a record; None where it holds none."""
+    name, content = first_member(decode_start(record, BLOCK + ARRAY_START))
+    match name.split("/"):
+        case ["rows", first, _] if first.isascii() and first.isdigit() and len(first) <= 12:
+            shape = array_shape(content, name)
+            return int(first), int(first) + (shape[0] if shape else 0)
+    return None
 
 
 def _lost_rows(spans: Iterable[tuple[int, int]], held: int) -> list[str]:
@@ -372,10 +358,6 @@ _ITEM_BYTES = {
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _is_int64(value: Any) -> bool:
-    return is_int(value) and -(2**63) <= value < 2**63
 
 
 def _text(value: Any) -> str | None:

@@ -169,7 +169,8 @@ class NStepSampleStep:
 
     def reset(self, mask: Any = None) -> None:
         """Forget pending steps; see `NStepBuffer.reset`."""
-        self._steps.reset(mask)
+        with self._lock:
+            self._steps.reset(mask)
 
     def pin_demo_prefix(self, n: int) -> None:
         """Pin the demonstrations added so far; see `ReplaySampleStep.pin_demo_prefix`."""
@@ -196,6 +197,7 @@ class NStepSampleStep:
         On resuming, environments begin anew: give their first step after `reset`, or bring them
         where they were.
         """
+        self.buffer._saves.drain()
         self.buffer._write(path, *self._begin_save(apart=False))
 
     def save_in_background(self, path: str | os.PathLike[str]) -> "Future[Path]":
@@ -243,7 +245,8 @@ class NStepSampleStep:
         if moment.pending["settings"] != self._settings:
             raise CheckpointError(
                 f"this file is of a block with {moment.pending['settings']}, and this one has "
-                f"{self._settings}; make it with the same"
+                f"{self._settings}; make it with the same, or take its rows alone with "
+                "block.buffer.resume(path, drop_pending=True)"
             )
         try:
             return self._steps._ops.check_state(moment.pending["steps"])

@@ -28,7 +28,8 @@ from cpreplay.memory import host_memory, refuse_too_large
 from cpreplay.ops import Ops, PriorityOps
 from cpreplay.philox import checked_seed
 from cpreplay.policies import Policy, check_batch_size, check_range
-from cpreplay.replay_checkpoints import Checkpoints, SalvageReport, loaded, salvaged
+from cpreplay.replay_checkpoints import Checkpoints, loaded
+from cpreplay.replay_salvage import SalvageReport, salvaged
 from cpreplay.replay_state import columns_said
 from cpreplay.schema import TRANSITION, Column, lay_out, transition_columns
 from cpreplay.statistics import statistics
@@ -763,7 +764,7 @@ class StoreReplay(_Replay):
             path,
             lambda header, generator: cls(
                 **_form_of(header),
-                rng=generator_named(generator) if rng is None else rng,
+                rng=generator_named(generator, needed=seed is None) if rng is None else rng,
                 check_memory=check_memory,
             ),
             seed=seed,
@@ -898,12 +899,13 @@ class StoreReplayGpu(_Replay):
         -------
         StoreReplayGpu
         """
-        return loaded(
-            path,
-            lambda header, _: cls(**_form_of(header), check_memory=check_memory, device=device),
-            seed=seed,
-            drop_pending=drop_pending,
-        )
+        with _current(device):
+            return loaded(
+                path,
+                lambda header, _: cls(**_form_of(header), check_memory=check_memory),
+                seed=seed,
+                drop_pending=drop_pending,
+            )
 
     @classmethod
     def salvage(
@@ -923,12 +925,10 @@ class StoreReplayGpu(_Replay):
         buffer : StoreReplayGpu
         report : SalvageReport
         """
-        return salvaged(
-            path,
-            lambda header: cls(
-                **_form_of(header), seed=seed, check_memory=check_memory, device=device
-            ),
-        )
+        with _current(device):
+            return salvaged(
+                path, lambda header: cls(**_form_of(header), seed=seed, check_memory=check_memory)
+            )
 
     def pin_demo_prefix(self, n: int, *, batch_size: int | None = None) -> None:
         if batch_size is None:
@@ -952,6 +952,12 @@ def _form_of(header: Mapping[str, Any]) -> dict[str, Any]:
         "action_dtype": action.dtype,
         "extra_columns": {column.name: (column.shape, column.dtype) for column in extra},
     }
+
+
+def _current(device: int | None) -> Any:
+    """A context in which a card is the current one."""
+    cupy = import_cupy()
+    return cupy.cuda.Device(device_number(cupy, device))
 
 
 def _new_run(prioritized: bool) -> int | None:

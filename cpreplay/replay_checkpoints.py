@@ -4,7 +4,6 @@ What a buffer is at one moment lies in three places: rows, which a `Snapshot` re
 on; leaves; and some numbers. All are copied or marked under one hold of the buffer's lock.
 """
 
-import contextlib
 import functools
 import os
 import secrets
@@ -22,7 +21,6 @@ from cpreplay.checkpoint.background import BackgroundSaves
 from cpreplay.checkpoint.replay_file import Columns, Moment, ReplayFile, write_replay
 from cpreplay.control import new_control, ring_size
 from cpreplay.errors import CheckpointError, OrderError
-from cpreplay.integers import is_int
 from cpreplay.known_total import KnownTotal
 from cpreplay.ops import Ops
 from cpreplay.philox import checked_seed, splitmix64
@@ -33,7 +31,6 @@ from cpreplay.replay_state import (
     Spans,
     about_buffer,
     checked_state,
-    exponents_of,
     refuse_misfit,
     small_state,
 )
@@ -97,12 +94,14 @@ class Checkpoints:
 
         Notes
         -----
-        The format is open: ``zstd -dc FILE | tar x`` gives .npy and .json files. Memory beside the
-        buffer is a copy of the leaves and some 40 MiB, whatever the buffer's size. On the host
+        The format is open: ``zstd -dc FILE | tar -xf -`` gives .npy and .json files. Memory beside
+        the buffer is a copy of the leaves and some 40 MiB, or ten rows where one takes more than
+        4 MiB. Waits for saves in the background of this buffer, which are of before. On the host
         other threads may go on adding and sampling, as in `save_in_background`. On the device this
         waits, adds of other threads wait until it is done, and no graph that adds may be replayed
         meanwhile.
         """
+        self._saves.drain()  # or an older one would take this one's place
         self._write(path, *self._begin_save(None, apart=False))
 
     def save_in_background(self, path: str | os.PathLike[str]) -> "Future[Path]":
@@ -122,6 +121,8 @@ class Checkpoints:
         ------
         MemoryLimitError
             Device only: the copy on the card does not fit.
+        CaptureError
+            Device only: the stream is capturing.
 
         Notes
         -----
@@ -190,8 +191,11 @@ class Checkpoints:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise CheckpointError(f"this is not what state() gave: {error!r}") from None
         refuse_misfit(moment.about, self._about())
-        chunks = [(0, columns)] if self._check_columns(columns) else []
-        self._take_up(moment, chunks, seed)
+        rows = self._check_columns(columns)
+        checked = checked_state(moment.state, moment.leaves, self._capacity, self.prioritized)
+        if rows != checked.size:
+            raise CheckpointError(f"this state holds {checked.size} rows, and has {rows} of them")
+        self._take_up(checked, [(0, columns)] if rows else [], seed)
 
     def resume(
         self,
@@ -266,14 +270,24 @@ class Checkpoints:
     ) -> "Future[Path]":
         """Begin a save when its turn comes, and write it in the background."""
 
-        def begin() -> Callable[[], Path]:
-            return functools.partial(self._write, path, *begin_save())
+        begun: list[Snapshot] = []
 
-        return self._saves.submit(self._ops.here(begin))
+        def begin() -> Callable[[], Path]:
+            moment, snapshot = begin_save()
+            begun.append(snapshot)
+            return functools.partial(self._write, path, moment, snapshot)
+
+        try:
+            return self._saves.submit(self._ops.here(begin))
+        except BaseException:  # an interrupt, after which nobody may be writing
+            for snapshot in begun:
+                self._end_save(snapshot)
+            raise
 
     def _end_save(self, snapshot: Snapshot) -> None:
         with self._lock:
-            self._snapshots.remove(snapshot)
+            if snapshot in self._snapshots:
+                self._snapshots.remove(snapshot)
         snapshot.close()
 
     def _write(self, path: str | os.PathLike[str], moment: Moment, snapshot: Snapshot) -> Path:
@@ -296,18 +310,18 @@ class Checkpoints:
             file.verify()
             moment = file.moment()
             take_pending = check_pending(moment)
-            self._take_up(moment, file.chunks(), seed)
+            checked = checked_state(moment.state, moment.leaves, self._capacity, self.prioritized)
+            self._take_up(checked, file.chunks(), seed)
             take_pending()
 
     def _about(self) -> dict[str, Any]:
         return about_buffer(self._layout.columns, self._capacity, self.prioritized)
 
     def _take_up(
-        self, moment: Moment, chunks: Iterable[tuple[int, Columns]], seed: int | None
+        self, checked: CheckedState, chunks: Iterable[tuple[int, Columns]], seed: int | None
     ) -> None:
-        """Become what a moment and its rows say: checked first, as far as it can be."""
+        """Become what a state and its rows say."""
         seed = None if seed is None else checked_seed(seed)
-        checked = checked_state(moment.state, moment.leaves, self._capacity, self.prioritized)
         with self._lock:
             if self._snapshots:
                 raise OrderError("a save of this buffer is being written; wait for its future")
@@ -363,39 +377,6 @@ class Checkpoints:
         self._ops.set_control({**fields, "run": run})
         self._ops.priorities.take_up(run)
 
-    def _salvage(self, path: str | os.PathLike[str]) -> "SalvageReport":
-        """Take the rows of a damaged file that are whole into this buffer, which is empty."""
-        with ReplayFile(path, salvage=True) as file:
-            held: Any = file.header.get("rows")
-            if not (is_int(held) and 0 <= held <= self._capacity):
-                raise CheckpointError(f"the file says that it holds {held!r} rows")
-            control = file.moment().state.get("control")
-            spans = Spans()
-            for first, columns in file.chunks():
-                with contextlib.suppress(CheckpointError):  # whole, and not of this form: lost too
-                    spans.add(first, self._check_columns(columns), held)
-        targets = spans.by_age(control, self._capacity)
-        with ReplayFile(path, salvage=True) as file, self._lock:
-            file.moment()
-            for first, columns in file.chunks():
-                for row, rows, target in targets.get(first, ()):
-                    part = slice(row - first, row - first + rows)
-                    self._ops.put_rows(target, {name: columns[name][part] for name in columns})
-            self._hold_anew(spans.rows, control)
-        return SalvageReport(rows=spans.rows, lost_rows=int(held) - spans.rows)
-
-    def _hold_anew(self, rows: int, control: Any) -> None:
-        """Hold rows that were put in as if they had just been added."""
-        fields: dict[str, int | float] = {"total": rows}
-        if self._ops.priorities is not None:
-            with contextlib.suppress(CheckpointError):  # a state that is lost: the defaults
-                fields |= exponents_of(control)
-            self._set_leaves(np.broadcast_to(np.float32(1.0), rows))  # max_priority ** alpha
-            self._policy.alpha = float(fields.get("alpha", self._policy.alpha))
-        self._set_control(fields)
-        self._total.restore(rows)
-        self._ops.synchronize()
-
     def _put_chunks(self, chunks: Iterable[tuple[int, Columns]], size: int) -> None:
         """Put rows [0, size) in their places; each has to come exactly once."""
         spans = Spans()
@@ -425,16 +406,6 @@ class Checkpoints:
         return rows
 
 
-@attrs.frozen(kw_only=True)
-class SalvageReport:
-    """What was left of a damaged checkpoint."""
-
-    #: Rows that were whole, and are in the buffer now.
-    rows: int
-    #: Rows that were held when it was saved, and are lost.
-    lost_rows: int
-
-
 B = TypeVar("B", bound=Checkpoints)
 
 
@@ -452,17 +423,9 @@ def loaded(
         generator = moment.state.get("generator")
         name = generator.get("name") if isinstance(generator, Mapping) else None
         buffer = make(file.header, str(name))
-        buffer._take_up(moment, file.chunks(), seed)
+        checked = checked_state(moment.state, moment.leaves, buffer._capacity, buffer.prioritized)
+        buffer._take_up(checked, file.chunks(), seed)
     return buffer
-
-
-def salvaged(
-    path: str | os.PathLike[str], make: Callable[[dict[str, Any]], B]
-) -> tuple[B, SalvageReport]:
-    """A new buffer, made to fit a file's header, with the rows of the file that are whole."""
-    with ReplayFile(path, salvage=True) as file:
-        buffer = make(file.header)
-    return buffer, buffer._salvage(path)
 
 
 def refuse_pending(path: str | os.PathLike[str], moment: Moment, drop: bool) -> None:

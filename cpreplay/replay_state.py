@@ -251,6 +251,11 @@ class Spans:
         self._ends.insert(at, end)
         self.rows += rows
 
+    def has(self, first: int, rows: int) -> bool:
+        """Whether exactly this span was taken in."""
+        at = bisect.bisect_left(self._firsts, first)
+        return self._firsts[at : at + 1] == [first] and self._ends[at] == first + rows
+
     def by_age(self, control: Any, capacity: int) -> dict[int, list[tuple[int, int, int]]]:
         """For each span, (row, rows, place) of its runs: places from 0, demonstrations first, then
         from the oldest on. In the order of rows where the control block is lost.

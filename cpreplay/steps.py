@@ -217,13 +217,19 @@ class ReplaySampleStep:
         """Write the buffer while it goes on; see `StoreReplay.save_in_background`."""
         return self._buffer.save_in_background(path)
 
-    def resume(self, path: str | os.PathLike[str], *, seed: int | None = None) -> None:
+    def resume(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        seed: int | None = None,
+        drop_pending: bool = False,
+    ) -> None:
         """Go on as the block that was saved; see `StoreReplay.resume`, also for errors.
 
         Before or after `setup`. The next call is then `step`: the batch before has no TD errors to
         give any more.
         """
-        self._buffer.resume(path, seed=seed)
+        self._buffer.resume(path, seed=seed, drop_pending=drop_pending)
         self._last = None
 
     def count(self) -> int:

@@ -131,14 +131,14 @@ def word_source(seed: int, rng: Any) -> Words:
     return GeneratorWords(rng)
 
 
-def generator_named(name: str) -> Any:
+def generator_named(name: str, *, needed: bool) -> Any:
     """What a buffer's ``rng`` has to be so that it can take up a state of that name.
 
-    None for the default.
+    None for the default; also of a name that is not known, where its state is not needed.
     """
     if name == NUMBERED:
         return NUMBERED
-    if name == "PCG64":
+    if name == "PCG64" or (name not in _NUMPYS and not needed):
         return None
     if name not in _NUMPYS:
         raise CheckpointError(

@@ -64,6 +64,17 @@ def line_of(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline()
 
 
+def test_a_folder_that_is_missing_is_the_one_that_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="folder to save into is not there") as caught:
+        save(tmp_path / "no" / "folder" / "a")
+    assert caught.value.filename == str(tmp_path / "no" / "folder")
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError, match="no folder") as other:
+        save(tmp_path / "file" / "a")
+    assert other.value.filename == str(tmp_path / "file")
+    assert names(tmp_path) == ["file"]
+
+
 # What a killed writer leaves
 
 

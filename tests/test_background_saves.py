@@ -282,8 +282,11 @@ def test_saves_that_many_threads_ask_for_are_written_one_at_a_time(saves: Backgr
     futures: list[Future[Any]] = []
 
     def write() -> None:
-        overlapped.append(not busy.acquire(blocking=False))
-        busy.release()
+        alone = busy.acquire(blocking=False)
+        overlapped.append(not alone)
+        threading.Event().wait(0.001)  # so that another would come meanwhile
+        if alone:
+            busy.release()
 
     def ask() -> None:
         futures.extend(saves.submit(lambda: write) for _ in range(100))

@@ -31,6 +31,7 @@ from cpreplay.checkpoint.container import (
     RecordReader,
     RecordWriter,
     decode,
+    decode_start,
     json_member,
     member,
     members_of,
@@ -378,6 +379,19 @@ def test_an_array_in_the_order_of_fortran_keeps_its_places() -> None:
     assert read.tolist() == [[0, 1, 2], [3, 4, 5]] and read.flags.f_contiguous
 
 
+@pytest.mark.parametrize(
+    "array", [np.zeros(()), np.zeros((2, 3), ">i2"), np.zeros((0, 1), bool), np.zeros((1,) * 31)]
+)
+def test_an_ordinary_array_is_read_without_pythons_parser(
+    array: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which in Python 3.11 fails where two threads are in it at once."""
+    monkeypatch.setattr("ast.literal_eval", None)
+    monkeypatch.setattr("ast.parse", None)
+    read = read_npy(content_of(npy_member("a.npy", array)), "a.npy")
+    assert (read.dtype, read.shape) == (array.dtype, array.shape)
+
+
 def test_notes_on_a_dtype_are_left_out_without_a_word() -> None:
     array = np.arange(3, dtype=np.dtype("<i4", metadata={"unit": "m"}))
     read = read_npy(content_of(npy_member("a.npy", array)), "a.npy")
@@ -638,6 +652,19 @@ def test_a_record_above_the_limit_is_refused_and_one_at_it_is_not() -> None:
         decode(record, limit=1023)
 
 
+def test_the_start_of_a_record_is_decoded_without_the_rest() -> None:
+    parts = member("a", bytes(range(256)) * 4000)
+    record = Encoder().encode(parts)
+    for count in (0, 1, 512, 5000, 10**7):
+        assert decode_start(record, count) == joined(parts)[:count]
+    broken = bytearray(record.frame)
+    broken[-100] ^= 1
+    cut = attrs.evolve(record, frame=bytes(broken))
+    assert decode_start(cut, 5000) == joined(parts)[:5000]
+    with pytest.raises(CheckpointError, match="damaged"):
+        decode_start(attrs.evolve(record, frame=b"no frame"), 5000)
+
+
 def test_threads_encode_and_decode_at_once() -> None:
     random = np.random.default_rng(0)
     contents = [random.integers(0, 4, 20_000).astype(np.uint8).tobytes() for _ in range(8)]
@@ -704,16 +731,45 @@ def test_a_block_may_finish_by_itself(tmp_path: Path) -> None:
     assert (tmp_path / "a").stat().st_size == size and read(tmp_path / "a")[0].complete
 
 
-def test_a_refused_record_leaves_the_writer_as_it_was() -> None:
+def test_a_refused_record_leaves_the_writer_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     files = [io.BytesIO(), io.BytesIO()]
+    large = member("large", bytes(3000))
     for file in files:
         writer = RecordWriter(file, HEADER)
         if file is files[0]:
             with pytest.raises(ConfigurationError):
                 writer.write([b"no member"])
+            with monkeypatch.context() as patched:
+                patched.setattr("cpreplay.checkpoint.container.RECORD_LIMIT", 3000)
+                with pytest.raises(ConfigurationError):
+                    writer.write(large)
+                with pytest.raises(ConfigurationError):
+                    writer.write_encoded(Encoder().encode(large))
         writer.write(member("a", b"content"))
         writer.finish()
     assert files[0].getvalue() == files[1].getvalue()
+
+
+def test_a_record_that_no_reader_would_take_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cpreplay.checkpoint.container.RECORD_LIMIT", 2048)
+    at_limit, above = member("rows/0/a.npy", bytes(1536)), member("rows/1/a.npy", bytes(1537))
+    with written_records(tmp_path / "a", HEADER) as writer:
+        writer.write(at_limit)
+        writer.write_encoded(Encoder().encode(at_limit))
+    kept = (tmp_path / "a").read_bytes()
+    with (
+        pytest.raises(ConfigurationError, match=r"rows/1/a\.npy takes 2,560 bytes.* 2,048"),
+        written_records(tmp_path / "a", HEADER) as writer,
+    ):
+        writer.write(above)
+    with (
+        pytest.raises(ConfigurationError, match="number 1 takes 2,560 bytes"),
+        written_records(tmp_path / "a", HEADER) as writer,
+    ):
+        writer.write_encoded(Encoder().encode(above))
+    assert (tmp_path / "a").read_bytes() == kept
 
 
 def test_the_header_says_what_the_file_is_and_when_it_was_written(tmp_path: Path) -> None:

@@ -20,7 +20,14 @@ import cpreplay
 from cpreplay import RestartPool, RestartPoolConfiguration, StoreReplay
 from cpreplay.__main__ import main
 from cpreplay.block_aliases import NStepUniformSampleCpuStep
-from cpreplay.checkpoint.container import Encoder, RecordWriter, json_member, member, npy_member
+from cpreplay.checkpoint.container import (
+    Encoder,
+    RecordReader,
+    RecordWriter,
+    json_member,
+    member,
+    npy_member,
+)
 from cpreplay.contact_sheet import contact_sheet, frames, png
 from cpreplay.errors import ConfigurationError, ShapeError
 from cpreplay.inspection import draw_frames, inspect_file
@@ -207,10 +214,10 @@ def test_rows_of_a_whole_file_are_not_decoded(
         cpreplay.inspection, "decode", lambda record: decoded.append(1) or decode(record)
     )
     assert inspect_file(path).report["whole"]
-    assert len(decoded) == 2  # the state, and the first rows, which end what comes before them
+    assert len(decoded) == 1  # the state
     flip(path, rows[4])
     assert not inspect_file(path).report["whole"]
-    assert len(decoded) == 2 + 2 + 5
+    assert len(decoded) == 2
 
 
 # Damage
@@ -312,6 +319,27 @@ def test_a_cut_file_says_that_its_end_is_missing_and_what_is_lost_with_it(tmp_pa
     assert inspect_file(path).report["problem"] == lost
 
 
+def test_rows_that_are_missing_under_right_checksums_are_told(tmp_path: Path) -> None:
+    rows = [
+        npy_member(f"rows/{first:012}/reward.npy", np.arange(first, first + 25.0))
+        for first in (0, 25)
+    ]
+    problem = inspect_file(craft(tmp_path / "replay", [])).report["problem"]
+    assert problem == "50 of 50 rows are lost: [0, 50)"
+    problem = inspect_file(craft(tmp_path / "replay", rows[:1])).report["problem"]
+    assert problem == "25 of 50 rows are lost: [25, 50)"
+    assert inspect_file(craft(tmp_path / "replay", rows[::-1])).report["whole"]
+
+
+def test_what_a_later_version_keeps_beside_points_is_stepped_over(tmp_path: Path) -> None:
+    whole = points_file(tmp_path / "points", [(0, 0)])
+    with RecordReader(whole) as reader:
+        about, records = reader.header, [record for _, record in reader]
+    routes = [member("routes/000000000000.json", b"{}"), [records[0]]]
+    report = look(write(tmp_path / "more", about, routes))
+    assert report["whole"] and report["points"]["points"] == 1
+
+
 def test_rows_that_are_there_twice_are_lost_once_at_most(tmp_path: Path) -> None:
     rows = [
         npy_member(f"rows/{first:012}/reward.npy", np.arange(first, first + float(count)))
@@ -340,6 +368,8 @@ def test_rows_that_are_there_twice_are_lost_once_at_most(tmp_path: Path) -> None
         {"columns": [{**ABOUT["columns"][0], "shape": [2, -1]}]},
         {"columns": [{**ABOUT["columns"][0], "shape": [10**400]}]},
         {"columns": [{**ABOUT["columns"][0], "shape": 2}]},
+        {"columns": [{**ABOUT["columns"][0], "shape": [1] * 32}]},
+        {"columns": [{**ABOUT["columns"][0], "shape": [3] * 300_000}]},
     ],
     ids=lambda changed: next(iter(changed)),
 )
@@ -774,7 +804,7 @@ def test_what_has_no_frames_is_refused_and_nothing_is_written(
     assert not target.exists()
     whole = points_file(tmp_path / "points", [(0, 0)])
     assert main(["inspect", str(whole), "--frames", str(tmp_path / "no folder" / "a.png")]) == 2
-    assert "No such file" in capsys.readouterr().err
+    assert "the folder to save into is not there" in capsys.readouterr().err
 
 
 def test_an_empty_sheet_of_one_bucket_is_its_label_and_stack() -> None:

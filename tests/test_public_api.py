@@ -150,7 +150,7 @@ BLOCK_METHODS = {
     "count": "()",
     "demo_count": "()",
     "pin_demo_prefix": "(n)",
-    "resume": "(path, *, seed=None)",
+    "resume": "(path, *, seed=None, drop_pending=False)",
     "save": "(path)",
     "save_in_background": "(path)",
     "set_beta": "(beta)",
@@ -160,7 +160,11 @@ BLOCK_METHODS = {
 }
 BLOCK_ATTRIBUTES = {"batch_size", "buffer"}
 
-NSTEP_BLOCK_METHODS = {**BLOCK_METHODS, "reset": "(mask=None)"}
+NSTEP_BLOCK_METHODS = {
+    **BLOCK_METHODS,
+    "reset": "(mask=None)",
+    "resume": "(path, *, seed=None)",
+}
 NSTEP_BLOCK_ATTRIBUTES = {"batch_size", "block", "buffer", "nstep"}
 
 NSTEP_METHODS = {
@@ -196,7 +200,7 @@ POOL_METHODS = {
     "restore_from_checkpoint": "(folder)",
     "save": "(path)",
     "save_in_background": "(path)",
-    "save_in_checkpoint": "(folder)",
+    "save_in_checkpoint": "(folder, *, background=False)",
     "stats": "()",
 }
 POOL_ATTRIBUTES = {"configuration"}

@@ -312,7 +312,7 @@ def test_an_offer_that_a_load_overtakes_is_replaced_with_the_others(
         return encode(*arguments)
 
     monkeypatch.setattr(cpreplay.restart.pool, "encode_point", encode_while_loading)
-    assert offer(pool, 9, 0)
+    assert pool.offer(b"state 9", stack_of(9), {"level": 0}) is False  # it is not in the pool
     assert contents(pool) == contents(filed)
     pool.check()
     pool.save(tmp_path / "again")
@@ -345,6 +345,40 @@ def test_the_newest_points_of_each_bucket_are_saved_in_order(
     assert numbers_in(path) == [*saved, *(10 + number for number in saved)]
     pool.save(tmp_path / "all")
     assert len(numbers_in(tmp_path / "all")) == 14
+
+
+def test_a_checkpoint_may_be_written_in_the_background(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = filled_pool(buckets=2, points=7, checkpoint_points_per_key=2)
+    go_on = threading.Event()
+    write = cpreplay.restart.pool.write_points
+
+    def write_later(*arguments: Any) -> Path:
+        assert go_on.wait(60)
+        return write(*arguments)
+
+    monkeypatch.setattr(cpreplay.restart.pool, "write_points", write_later)
+    future = pool.save_in_checkpoint(str(tmp_path), background=True)
+    offer(pool, 7, 0)
+    assert not future.done()
+    go_on.set()
+    assert future.result(timeout=60) == tmp_path / NAME
+    assert numbers_in(tmp_path / NAME) == [5, 6, 15, 16]  # of the moment of the call
+
+
+def test_a_checkpoint_in_the_background_is_done_where_there_is_nothing_to_do(
+    tmp_path: Path,
+) -> None:
+    future = filled_pool(save_in_checkpoints=False).save_in_checkpoint(tmp_path, background=True)
+    assert future.done() and future.result() is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_checkpoint_in_the_background_tells_what_went_wrong(tmp_path: Path) -> None:
+    future = filled_pool().save_in_checkpoint(tmp_path / "nowhere", background=True)
+    with pytest.raises(FileNotFoundError, match="folder to save into is not there.*nowhere'"):
+        future.result(timeout=60)
 
 
 def test_a_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
@@ -451,6 +485,16 @@ def test_bounds_are_applied_to_what_is_restored(tmp_path: Path) -> None:
     assert pool.buckets() == {(1,): 2, (2,): 2, (3,): 2}
     assert pool.stats()["offers_refused"] == {"level < 1": 2, "level > 3": 2}
     pool.check()
+
+
+def test_a_bound_on_a_label_that_filed_points_lack_is_said_to_be_the_reason(
+    tmp_path: Path,
+) -> None:
+    filled_pool(buckets=1, points=3).save_in_checkpoint(tmp_path)
+    pool = make_pool(minimum_values={"lives": 1})
+    reason = "values have no 'lives', which the pool's key or bounds name; there is 'level'"
+    with warned("3 cannot be taken; 0 are left", f"the first that cannot be taken: {reason}"):
+        assert pool.restore_from_checkpoint(tmp_path) == 0
 
 
 def test_in_a_smaller_ring_the_newest_win(tmp_path: Path) -> None:
@@ -645,7 +689,7 @@ def test_a_whole_record_that_is_no_point_is_left_out_and_counted(
         writer.write(record_of(11, **changed))
         writer.write(record_of(12))
     pool = make_pool()
-    with warned("1 cannot be read", "2 are whole"):
+    with warned("1 cannot be taken; 2 are left"):
         assert pool.restore_from_checkpoint(tmp_path) == 2
     assert contents(pool) == {(1,): [10, 12]}
     pool.check()
@@ -656,7 +700,7 @@ def test_a_point_that_is_there_twice_is_taken_once(tmp_path: Path) -> None:
         writer.write(record_of(10))
         writer.write(record_of(10))
     pool = make_pool()
-    with warned("1 cannot be read"):
+    with warned("1 cannot be taken"):
         assert pool.restore_from_checkpoint(tmp_path) == 1
 
 
@@ -689,7 +733,7 @@ def test_a_number_that_no_run_has_come_to_is_not_taken_for_a_name(
         writer.write(record_of(10))
         writer.write(record_of(11, name=f"points/{number}"))
     pool = make_pool()
-    with warned("1 cannot be read"):
+    with warned("1 cannot be taken"):
         assert pool.restore_from_checkpoint(tmp_path) == 1
     with written_records(tmp_path / NAME, {**HEADER, "next_name": number}) as writer:
         writer.write(record_of(10))
@@ -718,7 +762,7 @@ def test_a_file_without_a_whole_point_changes_nothing(tmp_path: Path) -> None:
         writer.write(record_of(11, stack=[]))
     pool = filled_pool()
     before = pool.stats()
-    with warned("no restart points were taken", "2 cannot be read"):
+    with warned("no restart points were taken", "2 cannot be taken"):
         assert pool.restore_from_checkpoint(tmp_path) == 0
     assert pool.stats() == before
 
@@ -882,10 +926,10 @@ def test_saves_in_the_background_have_the_moment_of_their_call_and_the_newest_wa
     started, go_on = threading.Event(), threading.Event()
     write = cpreplay.restart.pool.write_points
 
-    def write_slowly(*arguments: Any) -> None:
+    def write_slowly(*arguments: Any) -> Path:
         started.set()
         assert go_on.wait(60)
-        write(*arguments)
+        return write(*arguments)
 
     monkeypatch.setattr(cpreplay.restart.pool, "write_points", write_slowly)
     futures = []
@@ -895,8 +939,8 @@ def test_saves_in_the_background_have_the_moment_of_their_call_and_the_newest_wa
         offer(pool, number, 0)
     assert futures[1].cancelled()  # what it would have written is older than the third
     go_on.set()
-    assert futures[0].result(timeout=60) is None
-    assert futures[2].result(timeout=60) is None
+    assert futures[0].result(timeout=60) == tmp_path / "first"
+    assert futures[2].result(timeout=60) == tmp_path / "third"
     assert numbers_in(tmp_path / "first") == [0]
     assert numbers_in(tmp_path / "third") == [0, 1, 2]
     assert not (tmp_path / "second").exists()
@@ -906,8 +950,22 @@ def test_an_older_copy_never_takes_the_place_of_a_newer_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = filled_pool(buckets=1, points=1)
-    copied = pool._copy
+    copied, saving = pool._copy, pool._saving
     other: list[threading.Thread] = []
+    arrived = threading.Event()
+
+    class Noted:
+        """The pool's lock of saves, which tells when the other thread comes to it."""
+
+        def __enter__(self) -> None:
+            if threading.current_thread() in other:
+                arrived.set()
+            saving.acquire()
+
+        def __exit__(self, *_: Any) -> None:
+            saving.release()
+
+    monkeypatch.setattr(pool, "_saving", Noted())
 
     def copy_while_another_saves(newest: int) -> Any:
         copy = copied(newest)
@@ -915,7 +973,7 @@ def test_an_older_copy_never_takes_the_place_of_a_newer_one(
         offer(pool, 1, 0)
         other.append(threading.Thread(target=pool.save_in_background, args=(tmp_path / "points",)))
         other[0].start()
-        other[0].join(0.2)  # it waits for this save to be handed over; if not, it comes first
+        assert arrived.wait(60) and saving.locked()  # it waits for this save to be handed over
         return copy
 
     monkeypatch.setattr(pool, "_copy", copy_while_another_saves)

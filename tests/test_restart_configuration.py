@@ -87,6 +87,30 @@ def test_a_configuration_can_be_copied_and_sent() -> None:
     assert attrs.evolve(configuration, max_per_key=3).max_per_key == 3
 
 
+@pytest.mark.parametrize("field", ["minimum_values", "maximum_values"])
+def test_the_bounds_of_a_configuration_do_not_change(field: str) -> None:
+    bounds: Any = getattr(RestartPoolConfiguration(key=["a"], **{field: {"a": 1}}), field)
+    with pytest.raises(TypeError):
+        bounds["a"] = 2
+    with pytest.raises(TypeError):
+        del bounds["a"]
+    with pytest.raises(AttributeError):
+        bounds.update({"a": 2})
+    assert bounds == {"a": 1} and dict(bounds) == {"a": 1}
+    assert repr(bounds) == "{'a': 1}"
+
+
+def test_equal_configurations_have_equal_hashes() -> None:
+    def configuration(**values: Any) -> RestartPoolConfiguration:
+        return RestartPoolConfiguration(key=["a"], minimum_values={"a": 1, "b": -1}, **values)
+
+    turned = RestartPoolConfiguration(key=["a"], minimum_values={"b": np.int8(-1), "a": 1})
+    assert configuration() == turned and hash(configuration()) == hash(turned)
+    assert hash(copy.deepcopy(turned)) == hash(pickle.loads(pickle.dumps(turned))) == hash(turned)
+    others = {configuration(), turned, configuration(maximum_values={"a": 1, "b": -1})}
+    assert len(others) == 2
+
+
 # key
 
 

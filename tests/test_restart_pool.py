@@ -1033,6 +1033,14 @@ def test_a_forked_copy_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert pool.stats() == before
 
 
+def test_a_forked_copy_can_be_shown() -> None:
+    pool = make_pool(("level",))
+    offer(pool, 1, 1)
+    pool._lock.acquire()  # as another thread may have at the fork
+    assert repr(pool) == "<RestartPool: 1 points in 1 buckets by 'level'>"
+    assert len(pool) == 1
+
+
 # What is told
 
 
@@ -1207,3 +1215,44 @@ def test_check_finds_what_is_broken(fault: Callable[[RestartPool], None]) -> Non
     fault(pool)
     with pytest.raises(InvariantError, match="RestartPool: "):
         pool.check()
+
+
+def reuse_the_last_serial(pool: RestartPool) -> None:
+    pool._next_serial -= 1
+
+
+def know_a_point_twice(pool: RestartPool) -> None:
+    pool._contents.live[99] = pool._contents.live[0]
+
+
+def misfile_an_empty_bucket(pool: RestartPool) -> None:
+    for point in list(pool._contents.buckets[(1,)].points):
+        pool._contents.take_out(point)
+    pool._contents.buckets[(5,)] = pool._contents.buckets.pop((1,))
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (reuse_the_last_serial, "yet to be given"),
+        (know_a_point_twice, "known by serial"),
+        (misfile_an_empty_bucket, "filed under"),
+    ],
+)
+def test_check_finds_what_only_one_of_its_questions_shows(
+    fault: Callable[[RestartPool], None], told: str
+) -> None:
+    pool = make_pool(("level",))
+    offer(pool, 0, 1)
+    offer(pool, 1, 2)
+    fault(pool)
+    with pytest.raises(InvariantError, match=told):
+        pool.check()
+
+
+def test_the_median_is_of_the_windows_episodes() -> None:
+    pool = make_pool(("level",), advance_window=3)
+    offer(pool, 0, 1)
+    for steps in (9, 9, 9, 1, 2):
+        play(pool, steps=steps)
+    assert pool.stats()["buckets"][1,]["median_steps"] == 2

@@ -284,7 +284,7 @@ class ReplayOnLists:
 
     def _offer(self, call: Call, _: Any) -> None:
         if any(call.held[0] < load < call.held[-1] for load in self.loads):
-            assert call.result is True  # what was loaded while it was encoded took its place too
+            assert call.result is False  # what was loaded while it was encoded took its place too
         else:
             assert self.model.offer(call.about["number"], call.about["values"]) == call.result
 

@@ -1005,3 +1005,28 @@ def test_work_that_is_queued_on_a_stream_while_a_save_waits_is_in_its_file(
     done(first)
     assert_file_holds(done(second), buffer, actor.held())
     stream.synchronize()
+
+
+def test_a_snapshot_that_was_closed_protects_nothing() -> None:
+    buffer = StoreReplay(1, 1, 20, seed=0)
+    Actor(buffer, 20)
+    _, snapshot = buffer._begin_save(None, apart=True)
+    assert not snapshot.set_aside([(0, 1)])  # nothing is read, and there is no spare yet
+    buffer._end_save(snapshot)
+    assert snapshot.set_aside([(0, 20)])
+
+
+def test_an_add_that_waits_goes_on_as_soon_as_there_are_spares(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    buffer = StoreReplay(1, 1, 20, seed=0)
+    actor = Actor(buffer, 20)
+    waits = Waits(buffer, monkeypatch)
+    _, snapshot = buffer._begin_save(None, apart=True)
+    adding = Work(lambda: actor.add(1))
+    try:
+        waits.until_one_begins()
+        snapshot.chunks()  # no chunk is read
+        adding.join()
+    finally:
+        buffer._end_save(snapshot)

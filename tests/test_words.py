@@ -264,3 +264,47 @@ def test_only_generators_of_numpy_and_philox_are_sources() -> None:
             word_source(0, wrong)
     words = word_source(5, None)
     assert words.draw(0, 3, ROWS).tolist() == reference.Pcg64Words(5).next(3)
+
+
+@pytest.mark.parametrize("seed", [None, 0, 5])
+@pytest.mark.parametrize("name", [*KINDS, "philox"])
+def test_with_a_seed_too_nothing_is_taken_up_before_the_last_call(
+    name: str, seed: int | None
+) -> None:
+    """0 is a seed as any other."""
+
+    def source(seed: int) -> Any:
+        return word_source(
+            seed, "philox" if name == "philox" else np.random.Generator(KINDS[name](seed))
+        )
+
+    words, other = source(1), source(9)
+    before = words.state()
+    take = words.restore(other.state(), seed)
+    assert words.state() == before
+    take()
+    assert words.state() == (other if seed is None else source(seed)).state()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_state_without_the_generators_own_is_refused(name: str) -> None:
+    words = GeneratorWords(generator(name))
+    with pytest.raises(CheckpointError, match=name):
+        words.restore(changed(words.state(), ("state",), KeyError), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "words_of_a_block", "place"),
+    [("MT19937", 624, ("state", "pos")), ("Philox", 4, ("buffer_pos",))],
+)
+def test_a_generator_that_has_used_up_its_block_has_a_state(
+    name: str, words_of_a_block: int, place: tuple[str, ...]
+) -> None:
+    """Its position is then the largest that there is."""
+    words = GeneratorWords(np.random.Generator(KINDS[name](1)))
+    state = changed(words.state(), ("state", *place), words_of_a_block)
+    words.restore(state, None)()
+    assert words.state() == state
+    others = GeneratorWords(generator(name, seed=2))
+    others.restore(state, None)()
+    assert others.draw(0, 9, ROWS).tolist() == words.draw(0, 9, ROWS).tolist()

@@ -21,6 +21,7 @@ class BackgroundSaves:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
         self._running = False
         self._next: tuple[Callable[[], Callable[[], Any]], Future[Any]] | None = None
 
@@ -59,6 +60,12 @@ class BackgroundSaves:
             _in_a_thread(functools.partial(self._run, write, future))
         return future
 
+    def drain(self) -> None:
+        """Wait until no save runs or waits. Not from within one."""
+        with self._lock:
+            while self._running:
+                self._idle.wait()
+
     def _run(self, write: Callable[[], Any], future: "Future[Any]") -> None:
         _settle(future, write)
         self._run_waiting()
@@ -68,6 +75,7 @@ class BackgroundSaves:
             with self._lock:
                 if self._next is None:
                     self._running = False
+                    self._idle.notify_all()
                     return
                 (begin, future), self._next = self._next, None
             if future.set_running_or_notify_cancel():

@@ -55,6 +55,7 @@ __all__ = [
     "RecordReader",
     "RecordWriter",
     "decode",
+    "decode_start",
     "json_member",
     "member",
     "members_of",
@@ -69,7 +70,8 @@ VERSION = 1
 MAGIC = b"CPRPCKP1"
 
 RECORD_LIMIT = 1 << 30
-"""Bytes of a record before compression that a reader takes where it is not told otherwise."""
+"""Bytes of a record before compression: no more are written, and no more are read where a reader is
+not told otherwise."""
 
 # Every zstd reader steps over frames with the magic numbers 0x184D2A50 to 0x184D2A5F.
 _SKIPPABLE = range(0x184D2A50, 0x184D2A60)
@@ -191,6 +193,31 @@ def decode(record: EncodedRecord, *, limit: int = RECORD_LIMIT) -> bytes:
     return _decompressed(record.frame)
 
 
+def decode_start(record: EncodedRecord, count: int) -> bytes:
+    """Decompress the first bytes of a record that a `RecordReader` gave, and no more of it.
+
+    Parameters
+    ----------
+    record : EncodedRecord
+    count : int
+        Fewer come where the record is shorter.
+
+    Raises
+    ------
+    CheckpointError
+        It is no zstd frame as far as that.
+
+    Notes
+    -----
+    Costs one block of zstd, 128 KiB, whatever the record's size.
+    """
+    try:
+        with _decompressor().stream_reader(record.frame) as stream:
+            return stream.read(count)
+    except zstandard.ZstdError as error:
+        raise CheckpointError(f"a record is damaged: {error}") from None
+
+
 def _fault_of(record: EncodedRecord, limit: int) -> str:
     """What can be seen to be wrong with a record without decoding it; empty if nothing is."""
     frame, size = record.frame, record.size
@@ -213,13 +240,17 @@ def _fault_of(record: EncodedRecord, limit: int) -> str:
 _of_thread = threading.local()
 
 
-def _decompressed(frame: bytes) -> bytes:
-    """What a frame holds that `_fault_of` finds nothing wrong with."""
+def _decompressor() -> zstandard.ZstdDecompressor:
     if not hasattr(_of_thread, "decompressor"):
         _of_thread.decompressor = zstandard.ZstdDecompressor()
     decompressor: zstandard.ZstdDecompressor = _of_thread.decompressor
+    return decompressor
+
+
+def _decompressed(frame: bytes) -> bytes:
+    """What a frame holds that `_fault_of` finds nothing wrong with."""
     try:
-        return decompressor.decompress(frame, allow_extra_data=False)
+        return _decompressor().decompress(frame, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise CheckpointError(f"a record is damaged: {error}") from None
 
@@ -235,23 +266,21 @@ class RecordWriter:
         JSON values for readers, among them ``kind``. ``format`` and ``version`` are set here, and
         may be given only with their right values; so are ``written``, the time in UTC, and
         ``library``, unless they are given.
-    level : int, default: 1
-        zstd level of the records that `write` makes.
 
     Raises
     ------
     ConfigurationError
         The header has no kind, other values for the format's own names, is no JSON, or takes more
-        than 1 MiB; or another level.
+        than 1 MiB.
 
     Notes
     -----
     Belongs to one thread. `written_records` puts the file in place as a whole.
     """
 
-    def __init__(self, file: BinaryIO, header: Mapping[str, Any], *, level: int = 1) -> None:
+    def __init__(self, file: BinaryIO, header: Mapping[str, Any]) -> None:
         about = _header_bytes(header)
-        self._encoder = Encoder(level)
+        self._encoder = Encoder()
         self._file = file
         self._starts = array("Q")
         self._at = 0
@@ -260,7 +289,20 @@ class RecordWriter:
         self.write(member("header.json", about))
 
     def write(self, parts: Iterable[Buffer]) -> None:
-        """Compress whole members, as `Encoder.encode`, and append them as one record."""
+        """Compress whole members, as `Encoder.encode`, and append them as one record.
+
+        Raises
+        ------
+        ConfigurationError
+            These are no whole members, or more than 1 GiB, which no reader would take.
+        OrderError
+            `finish` came before.
+        """
+        parts = list(parts)
+        size = sum(memoryview(part).nbytes for part in parts)
+        if size > RECORD_LIMIT:  # before they are compressed
+            name = memoryview(parts[0]).tobytes()[:100].partition(b"\0")[0]
+            _refuse_size(size, f"that begins with {name.decode(errors='replace')}")
         self.write_encoded(self._encoder.encode(parts))
 
     def write_encoded(self, record: EncodedRecord) -> None:
@@ -268,11 +310,15 @@ class RecordWriter:
 
         Raises
         ------
+        ConfigurationError
+            It is of more than 1 GiB.
         OrderError
             `finish` came before.
         """
         if self._finished:
             raise OrderError("a record was to be written after finish; write all records before")
+        if record.size > RECORD_LIMIT:
+            _refuse_size(record.size, f"with the number {len(self._starts)}")
         fields = _FIELDS.pack(len(self._starts), len(record.frame), record.size, record.crc)
         self._starts.append(self._at)
         self._put_frame(_RECORD, _with_crc(fields))
@@ -303,9 +349,16 @@ class RecordWriter:
         self._at += len(data)
 
 
+def _refuse_size(size: int, which: str) -> NoReturn:
+    raise ConfigurationError(
+        f"the record {which} takes {size:,} bytes, and one of more than {RECORD_LIMIT:,} could "
+        "not be read again; save smaller parts"
+    )
+
+
 @contextmanager
 def written_records(
-    path: str | os.PathLike[str], header: Mapping[str, Any], *, level: int = 1
+    path: str | os.PathLike[str], header: Mapping[str, Any]
 ) -> Iterator[RecordWriter]:
     """A `RecordWriter` whose file takes the place of ``path`` when the block ends well.
 
@@ -313,7 +366,7 @@ def written_records(
     ends the block, it is the old one. Parameters and errors as for `RecordWriter`.
     """
     with replaced_file(path) as file:
-        writer = RecordWriter(file, header, level=level)
+        writer = RecordWriter(file, header)
         yield writer
         writer.finish()
 

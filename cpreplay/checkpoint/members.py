@@ -40,6 +40,17 @@ _ARRAY_HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
+
+# The header that NumPy writes for a dtype without fields or units. It is read here: NumPy parses
+# it with `ast`, which in Python 3.11 fails now and then where two threads are in it at once
+# (https://github.com/python/cpython/issues/106905).
+_LENGTH = rb"(?:0|[1-9][0-9]*)"
+_USUAL_ARRAY_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00(..)\{'descr': '([|<>][biufcSUV][0-9]{1,4})', "
+    rb"'fortran_order': (True|False), 'shape': "
+    rb"\(((?:" + _LENGTH + rb",|" + _LENGTH + rb"(?:, " + _LENGTH + rb")+)?)\), \} *\n",
+    re.DOTALL,
+)
 _PLAIN_KINDS = frozenset("?biufcSUVMm")
 
 
@@ -189,6 +200,44 @@ def members_of(record: bytes) -> dict[str, memoryview]:
     return members
 
 
+def first_member(start: bytes) -> tuple[str, memoryview]:
+    """Find the member that a record begins with.
+
+    Parameters
+    ----------
+    start : bytes
+        As much of a record as there is.
+
+    Returns
+    -------
+    name : str
+    content : memoryview
+        As much of it as there is.
+
+    Raises
+    ------
+    CheckpointError
+        No member begins there.
+    """
+    name, _, size = _parsed_header(start[:BLOCK].ljust(BLOCK, b"\0"), 0)
+    return name, memoryview(start)[BLOCK : BLOCK + size]
+
+
+#: What `array_shape` has to be given, where there is so much.
+ARRAY_START = _ARRAY_HEADER_LIMIT + 16
+
+
+def array_shape(start: Buffer, name: str) -> tuple[int, ...]:
+    """Read the shape of a member's array from the start of its content.
+
+    Raises
+    ------
+    CheckpointError
+        As `read_npy`, but for what it would find in the rest.
+    """
+    return _array_header(memoryview(start), name)[0]
+
+
 def read_npy(content: Buffer, name: str) -> NDArray[Any]:
     """Read the array of a member.
 
@@ -211,10 +260,28 @@ def read_npy(content: Buffer, name: str) -> NDArray[Any]:
         shape says.
     """
     view = memoryview(content).toreadonly()
-    head = io.BytesIO(view[: _ARRAY_HEADER_LIMIT + 16])
+    shape, in_fortran_order, dtype, at = _array_header(view, name)
+    stated, there = math.prod(shape) * dtype.itemsize, len(view) - at
+    if stated != there:
+        _refuse(f"{name}: shape {shape} of {dtype} takes {stated:,} bytes, and it has {there:,}")
     try:
-        read_header = _ARRAY_HEADERS[np.lib.format.read_magic(head)]
-        shape, in_fortran_order, dtype = read_header(head, max_header_size=_ARRAY_HEADER_LIMIT)
+        return np.ndarray(shape, dtype, view, at, order="F" if in_fortran_order else "C")
+    except (ValueError, OverflowError) as error:  # too many axes, or (0, 10**30)
+        raise CheckpointError(f"{name}: {shape} is no shape: {error}") from None
+
+
+def _array_header(view: memoryview, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Shape, whether in Fortran's order, dtype, and where the items begin."""
+    head = io.BytesIO(view[:ARRAY_START])
+    usual = _USUAL_ARRAY_HEADER.match(head.getbuffer())
+    try:
+        if usual and int.from_bytes(usual[1], "little") == usual.end() - 10 <= _ARRAY_HEADER_LIMIT:
+            shape = tuple(int(length) for length in usual[4].split(b",") if length)
+            in_fortran_order, dtype = usual[3] == b"True", np.dtype(usual[2].decode())
+            head.seek(usual.end())
+        else:
+            read_header = _ARRAY_HEADERS[np.lib.format.read_magic(head)]
+            shape, in_fortran_order, dtype = read_header(head, max_header_size=_ARRAY_HEADER_LIMIT)
     except Exception as error:  # whatever a parser meets in bytes of any kind
         raise CheckpointError(
             f"{name}: this is no .npy content of version 1 or 2: {error}"
@@ -223,13 +290,7 @@ def read_npy(content: Buffer, name: str) -> NDArray[Any]:
         _refuse(f"{name}: an array of dtype {dtype} is not read from a checkpoint")
     if not all(type(length) is int and length >= 0 for length in shape):
         _refuse(f"{name}: {shape} is no shape")
-    stated, there = math.prod(shape) * dtype.itemsize, len(view) - head.tell()
-    if stated != there:
-        _refuse(f"{name}: shape {shape} of {dtype} takes {stated:,} bytes, and it has {there:,}")
-    try:
-        return np.ndarray(shape, dtype, view, head.tell(), order="F" if in_fortran_order else "C")
-    except (ValueError, OverflowError) as error:  # too many axes, or (0, 10**30)
-        raise CheckpointError(f"{name}: {shape} is no shape: {error}") from None
+    return shape, in_fortran_order, dtype, head.tell()
 
 
 def read_json(content: Buffer, name: str) -> Any:

@@ -1,6 +1,6 @@
 """`RestartPoolConfiguration`: how a restart pool is to behave, checked once, when it is made."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -24,11 +24,38 @@ def _tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+class Bounds(Mapping[str, int]):
+    """Bounds by label, which nobody can change.
+
+    Not ``types.MappingProxyType``, which can be neither hashed, copied nor sent.
+    """
+
+    __slots__ = ("_bounds",)
+
+    def __init__(self, bounds: Mapping[str, int]) -> None:
+        self._bounds = dict(bounds)
+
+    def __getitem__(self, label: str) -> int:
+        return self._bounds[label]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._bounds)
+
+    def __len__(self) -> int:
+        return len(self._bounds)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._bounds.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._bounds)
+
+
 def _bounds(value: Any) -> Any:
-    """A mapping as a dict of its own."""
+    """A mapping as one of its own."""
     if not isinstance(value, Mapping):
         return value
-    return {label: _int(bound) for label, bound in value.items()}
+    return Bounds({label: _int(bound) for label, bound in value.items()})
 
 
 def _seed(value: Any) -> Any:
@@ -76,7 +103,7 @@ def _check_label(instance: Any, attribute: _Attribute, value: Any, label: Any) -
 
 
 def _check_bounds(instance: Any, attribute: _Attribute, value: Any) -> None:
-    if not isinstance(value, dict):
+    if not isinstance(value, Bounds):
         _refuse(instance, attribute, value, "has to be a mapping from label to int")
     for label, bound in value.items():
         _check_label(instance, attribute, value, label)
@@ -144,6 +171,11 @@ class RestartPoolConfiguration:
         the value. Nothing is rounded or clipped.
     TypeError
         ``key`` is left out, or there is no field of that name.
+
+    Notes
+    -----
+    Nothing in it can be changed, the bounds included. It hashes, and equals another of the same
+    values; it can be copied and pickled.
     """
 
     key: tuple[str, ...] = attrs.field(converter=_tuple, validator=_check_key)
@@ -172,12 +204,12 @@ class RestartPoolConfiguration:
     They are counted over the point's whole life. Episodes that end, lost or won, never count.
     """
 
-    minimum_values: dict[str, int] = attrs.field(
+    minimum_values: Mapping[str, int] = attrs.field(
         factory=dict, converter=_bounds, validator=_check_bounds
     )
     """Lower bounds on marker values, inclusive, applied to offers and to what is restored."""
 
-    maximum_values: dict[str, int] = attrs.field(
+    maximum_values: Mapping[str, int] = attrs.field(
         factory=dict, converter=_bounds, validator=_check_maximum
     )
     """Upper bounds on marker values; see ``minimum_values``."""

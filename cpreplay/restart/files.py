@@ -4,6 +4,7 @@ import os
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -23,6 +24,8 @@ FILE_NAME = "restart_points.tar.zst"
 # Numbers above what any run writes. They are far below what a pool can count to, so that it can
 # go on from a file which has them.
 _MOST = 10**15
+
+_MOST_AXES = 64  # of an array of NumPy's
 
 _DTYPE = re.compile(r"[|<>=][buif]\d{1,2}")
 
@@ -86,11 +89,13 @@ class AboutPoints:
 
 
 def _stack_of(header: Mapping[str, Any]) -> StackFormat | None:
-    shape, dtype = header.get("stack_shape"), header.get("stack_dtype")
+    shape: Any = header.get("stack_shape")
+    dtype = header.get("stack_dtype")
     if shape is None and dtype is None:
         return None
-    right = isinstance(shape, list) and all(is_int(length) and length > 0 for length in shape)
-    if right and shape and isinstance(dtype, str) and _DTYPE.fullmatch(dtype):
+    right = isinstance(shape, list) and 0 < len(shape) <= _MOST_AXES
+    right = right and all(is_int(length) and length > 0 for length in shape)
+    if right and isinstance(dtype, str) and _DTYPE.fullmatch(dtype):
         try:
             return StackFormat(tuple(shape), np.dtype(dtype))
         except TypeError:
@@ -122,11 +127,12 @@ class FiledPoints:
 
 def write_points(
     path: str | os.PathLike[str], about: AboutPoints, records: Sequence[EncodedRecord]
-) -> None:
-    """Write points as they are kept. The file is replaced as a whole."""
+) -> Path:
+    """Write points as they are kept. The file is replaced as a whole; its path comes back."""
     with written_records(path, about.header()) as writer:
         for record in records:
             writer.write_encoded(record)
+    return Path(path)
 
 
 def read_points(
@@ -162,17 +168,17 @@ def read_points(
         rings: dict[Key, deque[FiledPoint]] = {}
         refused: Counter[str] = Counter()
         numbers: set[int] = set()
-        unreadable = 0
+        unfit: list[str] = []  # what is wrong with whole records
         for _, record in reader.encoded():
             try:
-                point = _point(record, about, markers)
+                point = filed_point(record, about, markers)
             except NoPointError:  # something that a later version keeps here
                 continue
-            except ReplayError:
-                unreadable += 1
+            except ReplayError as error:
+                unfit.append(str(error))
                 continue
             if point.number in numbers:  # a file that was put together by hand
-                unreadable += 1
+                unfit.append(f"point {point.number} is there twice")
                 continue
             numbers.add(point.number)
             refusal = markers.refusal(point.values)
@@ -180,13 +186,14 @@ def read_points(
                 refused[refusal] += 1
                 continue
             rings.setdefault(point.key, deque(maxlen=capacity)).append(point)
-        lost = max(about.points - len(numbers) - unreadable, 0)
+        lost = max(about.points - len(numbers) - len(unfit), 0)
         damage = None
-        if unreadable or lost or reader.damaged or not reader.complete:
+        if unfit or lost or reader.damaged or not reader.complete:
             damage = (
-                f"of {about.points} restart points {lost} are damaged or missing and {unreadable} "
-                f"cannot be read; {len(numbers)} are whole"
+                f"of {about.points} restart points {lost} are damaged or missing and {len(unfit)} "
+                f"cannot be taken; {len(numbers)} are left"
                 + ("" if reader.complete else "; the file's end is missing")
+                + (f"; the first that cannot be taken: {unfit[0]}" if unfit else "")
             )
             if not numbers and about.points:
                 raise CheckpointError(damage)
@@ -199,8 +206,16 @@ def read_points(
     )
 
 
-def _point(record: EncodedRecord, about: AboutPoints, markers: Markers) -> FiledPoint:
-    """The point of a whole record; `ReplayError` where there is none in it."""
+def filed_point(record: EncodedRecord, about: AboutPoints, markers: Markers) -> FiledPoint:
+    """The point of a whole record.
+
+    Raises
+    ------
+    NoPointError
+        It has nothing of a point: a later version may keep other things in such a file.
+    ReplayError
+        There is no point in it that a pool with these markers could have written.
+    """
     decoded = decode_point(record)
     if StackFormat.of(decoded.stack) != about.stack:
         raise CheckpointError(f"point {decoded.number} has another stack than its header says")

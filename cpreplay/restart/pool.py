@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, overload
 
 import attrs
 import numpy as np
@@ -196,7 +196,8 @@ class RestartPool:
         Returns
         -------
         bool
-            Whether it was put in; not so where a value is out of bounds.
+            Whether it was put in. Not so where a value is out of bounds, nor where a `load` was
+            done meanwhile, whose points take the place of this one too.
 
         Raises
         ------
@@ -227,7 +228,7 @@ class RestartPool:
         if restart is not None:
             self._require_own(restart)
         refusal = self._markers.refusal(checked)
-        record, loads = None, 0
+        record, loads, is_in = None, 0, False
         if refusal is None:
             with self._lock:
                 self._require_format(stack)
@@ -244,9 +245,10 @@ class RestartPool:
                 self._refused[refusal] += 1
             elif loads == self._loads:  # or what was loaded meanwhile has taken its place
                 self._put(self._markers.key(checked), checked, int(steps_used), record)
+                is_in = True
         if unfit is not None:
             warnings.warn(unfit, CheckpointWarning, stacklevel=2)
-        return record is not None
+        return is_in
 
     def draw(self, step: int) -> Restart | None:
         """Where the next episode starts.
@@ -485,11 +487,11 @@ class RestartPool:
         """
         write_points(path, *self._copy(0))
 
-    def save_in_background(self, path: str | os.PathLike[str]) -> Future[None]:
+    def save_in_background(self, path: str | os.PathLike[str]) -> Future[Path]:
         """As `save`, in a thread: of what the pool holds now.
 
         One save runs at a time. One that is asked for meanwhile waits, and cancels one that waits
-        already. A program that ends waits for it.
+        already, whatever their paths. A program that ends waits for it.
 
         Parameters
         ----------
@@ -498,11 +500,9 @@ class RestartPool:
         Returns
         -------
         concurrent.futures.Future
-            Of None; it has what the writing raises.
+            Of the path, once the file is whole and on disk. ``result()`` raises what went wrong.
         """
-        with self._saving:  # or an older copy might take the place of a newer one that waits
-            write = partial(write_points, os.fspath(path), *self._copy(0))
-            return self._saves.submit(lambda: write)
+        return self._submit(os.fspath(path), 0)
 
     def load(self, path: str | os.PathLike[str]) -> int:
         """Put the points of a file in the place of those held, as if offered again, oldest first.
@@ -538,12 +538,24 @@ class RestartPool:
         raises. What is offered while the file is read is replaced too. Costs decompressing each
         point once; no lock is held meanwhile.
         """
-        taken, remarks = self._load(path)
-        for remark in remarks:
+        taken, remark = self._load(path)
+        if remark is not None:
             warnings.warn(remark, CheckpointWarning, stacklevel=2)
         return taken
 
-    def save_in_checkpoint(self, folder: str | os.PathLike[str]) -> Path | None:
+    @overload
+    def save_in_checkpoint(
+        self, folder: str | os.PathLike[str], *, background: Literal[False] = False
+    ) -> Path | None: ...
+
+    @overload
+    def save_in_checkpoint(
+        self, folder: str | os.PathLike[str], *, background: Literal[True]
+    ) -> Future[Path | None]: ...
+
+    def save_in_checkpoint(
+        self, folder: str | os.PathLike[str], *, background: bool = False
+    ) -> Path | Future[Path | None] | None:
         """Write ``restart_points.tar.zst`` into a run's checkpoint, if the configuration says so.
 
         The newest ``checkpoint_points_per_key`` points of each bucket, or all.
@@ -552,22 +564,25 @@ class RestartPool:
         ----------
         folder : path-like
             Has to be there.
+        background : bool, optional
+            Write what the pool holds now in a thread, as `save_in_background` does.
 
         Returns
         -------
-        Path or None
-            Of the file; None where ``save_in_checkpoints`` is off.
+        Path or None, or a Future of that
+            Of the file; None where ``save_in_checkpoints`` is off. In the background a
+            `concurrent.futures.Future`, which is done where it is off.
 
         Raises
         ------
         OSError
-            As from writing.
+            As from writing; in the background it is in the future.
         """
-        if not self._configuration.save_in_checkpoints:
-            return None
         path = Path(folder) / FILE_NAME
-        write_points(path, *self._copy(self._configuration.checkpoint_points_per_key))
-        return path
+        newest = self._configuration.checkpoint_points_per_key
+        if not self._configuration.save_in_checkpoints:
+            return _done(None) if background else None
+        return self._submit(path, newest) if background else write_points(path, *self._copy(newest))
 
     def restore_from_checkpoint(self, folder: str | os.PathLike[str]) -> int:
         """As `load`, of the file that `save_in_checkpoint` wrote, if the configuration says so.
@@ -590,17 +605,23 @@ class RestartPool:
             return 0
         path = Path(folder) / FILE_NAME
         try:
-            taken, remarks = self._load(path)
+            taken, remark = self._load(path)
         except (FileNotFoundError, NotADirectoryError):  # a checkpoint from before there were any
             return 0
         except OSError as error:
-            taken, remarks = 0, [f"{path}: no restart points were taken: {error}"]
-        for remark in remarks:
+            taken, remark = 0, f"{path}: no restart points were taken: {error}"
+        if remark is not None:
             warnings.warn(remark, CheckpointWarning, stacklevel=2)
         return taken
 
-    def _load(self, path: str | os.PathLike[str]) -> tuple[int, list[str]]:
-        """How many points were taken from a file, and what there is to say about it."""
+    def _submit(self, path: str | os.PathLike[str], newest: int) -> Future[Any]:
+        """Copy what there is to write now, and write it in the background."""
+        with self._saving:  # or an older copy might take the place of a newer one that waits
+            write = partial(write_points, path, *self._copy(newest))
+            return self._saves.submit(lambda: write)
+
+    def _load(self, path: str | os.PathLike[str]) -> tuple[int, str | None]:
+        """How many points were taken from a file, and what there is to say about it, if anything."""
 
         def require_fit(about: AboutPoints) -> None:
             with self._lock:
@@ -615,9 +636,8 @@ class RestartPool:
                 self._replace(filed)
         except CheckpointError as error:
             reason = str(error).removeprefix(f"{path}: ")
-            return 0, [f"{path}: no restart points were taken: {reason}"]
-        remarks = [] if filed.damage is None else [f"{path}: {filed.damage}"]
-        return len(filed.points), remarks
+            return 0, f"{path}: no restart points were taken: {reason}"
+        return len(filed.points), None if filed.damage is None else f"{path}: {filed.damage}"
 
     def __len__(self) -> int:
         """Points held."""
@@ -630,8 +650,8 @@ class RestartPool:
             return {bucket.key: len(bucket.points) for bucket in self._contents.filled()}
 
     def __repr__(self) -> str:
-        with self._lock:
-            points, buckets = len(self._contents.live), len(self._contents.filled())
+        contents = self._contents  # without the lock, which in a forked copy may be held for ever
+        points, buckets = len(contents.live), len(contents.filled())
         key = ", ".join(map(repr, self._configuration.key))
         return f"<RestartPool: {points} points in {buckets} buckets by {key}>"
 
@@ -776,3 +796,10 @@ class RestartPool:
                 f"{len(self._episodes)} episodes of {self._restarts} restarts of "
                 f"{self._numbers.drawn} draws"
             )
+
+
+def _done(result: Any) -> Future[Any]:
+    """A future that is done."""
+    future: Future[Any] = Future()
+    future.set_result(result)
+    return future

@@ -1,8 +1,10 @@
 """Mistakes in the rings, draws and checks in Python. ``--only python`` plants them."""
 
 from tests.mutants.mutant import Mutant
+from tests.mutants.python_of_checkpoints import CHECKPOINT_PYTHON, CHECKPOINT_PYTHON_TESTS
 from tests.mutants.python_of_nstep import NSTEP_PYTHON, NSTEP_PYTHON_TESTS
 from tests.mutants.python_of_priorities import PRIORITY_PYTHON, PRIORITY_PYTHON_TESTS
+from tests.mutants.python_of_restarts import RESTART_PYTHON, RESTART_PYTHON_TESTS
 
 _RING = ("recent_and_demos", "policies", "golden", "replay", "inputs")
 _PER = ("prioritized", "priorities", "broken_off", "state_machine_prioritized")
@@ -79,11 +81,14 @@ PYTHON_TESTS = {
     "cpreplay/kernels.py": ("kernels", "replay", "packaging"),
     **PRIORITY_PYTHON_TESTS,
     **NSTEP_PYTHON_TESTS,
+    **CHECKPOINT_PYTHON_TESTS,
+    **RESTART_PYTHON_TESTS,
 }
 
 _READ = "who reads rows has read the control block before, which refuses likewise"
 
 _CONTROL = [
+    Mutant("MAX_CAPACITY = 2**31", "MAX_CAPACITY = 2**32"),
     Mutant('("total", "<i8"),', '("total", "<i4"),'),
     Mutant('("draws", "<u8"),', '("draws", "<i8"),'),
     Mutant('("eta_power", "<f8")', '("eta_power", "<f4")'),
@@ -1690,4 +1695,6 @@ PYTHON = {
     "cpreplay/kernels.py": _KERNEL_LOADER,
     **PRIORITY_PYTHON,
     **NSTEP_PYTHON,
+    **CHECKPOINT_PYTHON,
+    **RESTART_PYTHON,
 }

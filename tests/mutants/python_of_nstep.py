@@ -2032,10 +2032,15 @@ _ATOMIC = [
     # Abandoned files
     Mutant("    _remove_abandoned(target.parent, prefix)\n", ""),
     Mutant("                if _lock(descriptor):\n", "                if True:\n"),
-    Mutant("                if _lock(descriptor):\n", "                if not _lock(descriptor):\n"),
+    Mutant(
+        "                if _lock(descriptor):\n", "                if not _lock(descriptor):\n"
+    ),
     Mutant("hashlib.sha256(os.fsencode(target.name))", "hashlib.sha256(b'')"),
     Mutant("        with suppress(OSError):  # it", "        if True:  # it"),
-    Mutant("            finally:\n                os.close(descriptor)\n", "            finally:\n                pass\n"),
+    Mutant(
+        "            finally:\n                os.close(descriptor)\n",
+        "            finally:\n                pass\n",
+    ),
     Mutant("    except BlockingIOError:\n        return False\n", ""),
     Mutant("    if target.is_symlink():\n", "    if False:\n"),
     Mutant("    except RuntimeError:  # a loop", "    except KeyError:  # a loop"),

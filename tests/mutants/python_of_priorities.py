@@ -377,9 +377,12 @@ _HOST_PRIORITIES = [
         "zip(rows[rivals].tolist(), priorities[rivals].tolist(), strict=True)",
         "enumerate(priorities[rivals].tolist())",
     ),
-    Mutant("max(maximum, *written.values())", "max(written.values(), default=maximum)"),
-    Mutant("max(maximum, *written.values())", "priorities.max()"),
-    Mutant("max(maximum, *written.values())", "max(maximum, *map(np.float32, written.values()))"),
+    Mutant("max([maximum, *written.values()])", "max(maximum, *written.values())"),
+    Mutant("max([maximum, *written.values()])", "max(written.values(), default=maximum)"),
+    Mutant("max([maximum, *written.values()])", "priorities.max()"),
+    Mutant(
+        "max([maximum, *written.values()])", "max([maximum, *map(np.float32, written.values())])"
+    ),
     # Configuring
     Mutant(
         'control["alpha"], control["beta"], control["epsilon"] = alpha, beta, epsilon',
