@@ -131,7 +131,7 @@ def word_source(seed: int, rng: Any) -> Words:
     return GeneratorWords(rng)
 
 
-def generator_named(name: str, *, needed: bool) -> Any:
+def generator_named(name: str, *, needed: bool = True) -> Any:
     """What a buffer's ``rng`` has to be so that it can take up a state of that name.
 
     None for the default; also of a name that is not known, where its state is not needed.

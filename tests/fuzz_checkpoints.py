@@ -1,17 +1,22 @@
 """Changed files for the reader of checkpoints: `python -m tests.fuzz_checkpoints --seconds 600`.
 
-A change is made at one of five depths, and every checksum above it is put right, so that the layers
+A change is made at one of six depths, and every checksum above it is put right, so that the layers
 in front do not catch what the one under test should: bytes of the file; fields of its frames; bytes
-of a zstd frame; bytes of a record's members; headers of members, arrays and JSON.
+of a zstd frame; bytes of a record's members; headers of members, arrays and JSON; what a buffer or
+a pool wrote, member by member and value by value.
 
 What has to hold: opening raises `CheckpointError` or nothing, and a pass raises nothing. Members,
 arrays and values raise `CheckpointError`, or are what Python's tarfile, NumPy and json read. A
-record is one that was written, where no checksum was put right over it. And nothing takes long or
-much memory. An input that breaks this is kept; the last line says how many there were.
+record is one that was written, where no checksum was put right over it. `inspect_file` reports on
+anything. `StoreReplay.load` and `salvage` refuse with `CheckpointError` (or `MemoryLimitError`, for
+a capacity that could never be held) or give a buffer in which everything holds; `RestartPool.load`
+warns, or gives such a pool. What is loaded is called whole by `inspect_file`. And nothing takes
+long or much memory. An input that breaks this is kept; the last line says how many there were.
 """
 
 import argparse
 import collections
+import contextlib
 import io
 import json
 import random
@@ -32,6 +37,7 @@ from typing import Any
 import numpy as np
 import zstandard
 
+from cpreplay import RestartPool, RestartPoolConfiguration, StoreReplay
 from cpreplay.checkpoint.container import (
     RecordReader,
     decode,
@@ -39,7 +45,9 @@ from cpreplay.checkpoint.container import (
     read_json,
     read_npy,
 )
-from cpreplay.errors import CheckpointError
+from cpreplay.errors import CheckpointError, CheckpointWarning, MemoryLimitError
+from cpreplay.inspection import inspect_file
+from cpreplay.inspection_text import as_text
 from tests.checkpoint_files import FOLDER, witness
 
 LIMIT = 1 << 20
@@ -82,13 +90,27 @@ class Fuzzer:
         ]
         self.plain = witness.checkpoint(self.header, self.records)
         self.golden = [path.read_bytes() for path in sorted(FOLDER.glob("*.zst"))]
+        saved_ones = [*sorted(FOLDER.glob("replay/*.zst")), FOLDER / "points" / "v1.tar.zst"]
+        self.golden += [path.read_bytes() for path in saved_ones]
+        self.saved = [self.parts_of(path.read_bytes()) for path in saved_ones]
         self.depths: list[Callable[[], tuple[bytes, bool]]] = [
             self.file_bytes,
             self.frame_fields,
             self.frame_bytes,
             self.member_bytes,
             self.member_fields,
+            self.states,
         ]
+
+    @staticmethod
+    def parts_of(data: bytes) -> tuple[dict[str, Any], list[list[tuple[str, bytes]]]]:
+        """The header of a whole file, and its records as names and contents."""
+        found = witness.read(data)
+        records = [
+            [(name, bytes(content)) for name, content in members_of(record).items()]
+            for record in found.records[1:-1]
+        ]
+        return found.header, records
 
     # Changes
 
@@ -253,6 +275,104 @@ class Fuzzer:
             record += bytes(part)
         return self.recorded([record, *self.records[1:]]), False
 
+    def states(self) -> tuple[bytes, bool]:
+        """What a buffer or a pool wrote, with other values, arrays and members in it."""
+        header, saved = self.chance.choice(self.saved)
+        records = [list(record) for record in saved]
+        for _ in range(self.chance.choice([1, 1, 1, 2, 3])):
+            record = self.chance.choice(records)
+            at = self.chance.randrange(len(record))
+            name, content = record[at]
+            kind = self.chance.randrange(8)
+            if kind == 0:
+                header = self.changed_value(header)
+            elif kind == 1:
+                records.insert(self.chance.randrange(len(records)), list(record))
+            elif kind == 2 and len(records) > 1:
+                records.remove(record)
+            elif kind == 3 and len(record) > 1:
+                del record[at]
+            elif kind == 4:
+                other = self.chance.choice(self.chance.choice(records))
+                record[at] = (name, other[1])
+            elif kind == 5:
+                record[at] = (self.changed_name(name), content)
+            else:
+                record[at] = (name, self.changed_content(name, content))
+        contents = [
+            b"".join(witness.member(name, content) for name, content in record)
+            for record in records
+        ]
+        if self.chance.randrange(4):
+            contents = [data for data in contents if data]
+        return witness.checkpoint(header, contents), False
+
+    def changed_value(self, value: Any) -> Any:
+        """A value of JSON with another one somewhere in it."""
+        if isinstance(value, dict) and value and self.chance.randrange(12):
+            name = self.chance.choice(sorted(value))
+            if self.chance.randrange(10) == 0:
+                return {other: value[other] for other in value if other != name}
+            return {**value, name: self.changed_value(value[name])}
+        if isinstance(value, list) and value and self.chance.randrange(6):
+            at = self.chance.randrange(len(value))
+            kind = self.chance.randrange(6)
+            inner = (
+                [self.changed_value(value[at])]
+                if kind
+                else [value[at]] * self.chance.choice([0, 2, 30, 31, 32, 33, 64, 65, 100_000])
+            )
+            return [*value[:at], *inner, *value[at + 1 :]]
+        if isinstance(value, int) and self.chance.randrange(2):
+            return value + self.chance.choice([-1, 1, 7, 100])
+        return self.chance.choice(
+            [
+                None, True, False, 0, 1, -1, 0.5, 1.0, 1e308, -0.0, "", "x", "|O", "<f8", "float64",
+                "bool", "PCG64", [], {}, [1], {"x": 1}, self.number(), -self.number(), 10**30,
+            ]
+        )  # fmt: skip
+
+    def changed_name(self, name: str) -> str:
+        parts = name.split("/")
+        at = self.chance.randrange(len(parts))
+        number = self.number() if self.chance.randrange(3) else self.chance.randrange(10)
+        parts[at] = self.chance.choice(
+            [f"{number:012}", f"{number:012}.npy", "rows", "leaves", "pending", "points", "obs.npy"]
+        )
+        return "/".join(parts)[:100]
+
+    def changed_content(self, name: str, content: bytes) -> bytes:
+        try:
+            if name.endswith(".json"):
+                return json.dumps(self.changed_value(json.loads(content))).encode()
+            if name.endswith(".npy"):
+                return self.changed_array(content)
+        except ValueError:  # it has been changed before
+            pass
+        return self.changed(content)
+
+    def changed_array(self, content: bytes) -> bytes:
+        length = 10 + int.from_bytes(content[8:10], "little")
+        if self.chance.randrange(2):
+            return content[:length] + self.changed(content[length:])
+        array = np.load(io.BytesIO(content))
+        kind = self.chance.randrange(5)
+        if kind == 0:
+            array = array.astype(self.chance.choice(["<f4", ">f4", "<f8", "<i8", "|u1", "|b1"]))
+        elif kind == 1:
+            array = array[: self.chance.randrange(len(array) + 1)] if array.ndim else array[None]
+        elif kind == 2:
+            array = np.concatenate([array, array]) if array.ndim else array
+        elif kind == 3 and array.ndim:
+            array = np.asfortranarray(array[..., None])
+        elif array.size and array.dtype.kind == "f":
+            array.flat[self.chance.randrange(array.size)] = self.chance.choice(
+                [0.0, -0.0, -1.0, np.nan, np.inf, -np.inf, 1e-45, 3e38]
+            )
+        out = io.BytesIO()
+        np.save(out, array)
+        return out.getvalue()
+
     # What has to hold
 
     def check(self, path: Path, records_are_known: bool) -> str:
@@ -278,7 +398,42 @@ class Fuzzer:
             if records_are_known:
                 assert data in self.records or data.startswith(b"header.json\0")
             self.check_record(data)
+        self.check_owners(path)
         return "damaged" if damaged or not reader.complete else "whole"
+
+    def check_owners(self, path: Path) -> None:
+        """Buffers and pools take a file, or refuse it as they say they do."""
+        report = inspect_file(path).report
+        as_text(report)
+        json.dumps(report, allow_nan=False)
+        kind = report.get("kind")
+        if kind == "replay":
+            with contextlib.suppress(CheckpointError, MemoryLimitError):
+                buffer = StoreReplay.load(path, drop_pending=True)
+                with RecordReader(path) as reader:
+                    said = reader.header.get("rows")  # which only the two others go by
+                assert report["whole"] or said != len(buffer), report["problem"]
+                buffer.check()
+                if len(buffer):
+                    buffer.sample(2)
+            with contextlib.suppress(CheckpointError, MemoryLimitError):
+                buffer, salvaged = StoreReplay.salvage(path)
+                buffer.check()
+                assert salvaged.rows == len(buffer) and salvaged.lost_rows >= 0
+        if kind != "replay" or self.chance.randrange(8) == 0:
+            pool = RestartPool(
+                RestartPoolConfiguration(
+                    key=["level", "x / 32"], minimum_values={"lives": 0}, probability=1.0
+                ),
+                machine="girder, cynes 0.1.2",
+            )
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                taken = pool.load(path)
+            assert all(warning.category is CheckpointWarning for warning in caught)
+            assert taken == len(pool) and (report["whole"] or caught or not taken)
+            pool.check()
+            pool.draw(0)
 
     def check_record(self, data: bytes) -> None:
         try:
@@ -344,10 +499,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--depth", help="a single one, by the name of its method")
     parser.add_argument("--faults", type=Path, default=Path(tempfile.gettempdir()) / "faults")
     options = parser.parse_args()
     warnings.simplefilter("error")
     fuzzer = Fuzzer(options.seed)
+    if options.depth:
+        fuzzer.depths = [getattr(fuzzer, options.depth)]
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + (128 << 20), resource.RLIM_INFINITY))
     signal.signal(signal.SIGVTALRM, on_alarm)

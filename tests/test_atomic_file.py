@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from cpreplay import atomic_file
+from cpreplay import RestartPool, RestartPoolConfiguration, StoreReplay, atomic_file
 from cpreplay.atomic_file import replaced_file
 from cpreplay.checkpoint.container import RecordReader, members_of
 from cpreplay.errors import ConfigurationError
@@ -365,24 +366,57 @@ def test_writers_in_threads_and_processes_at_once_leave_one_whole_file(tmp_path:
 
 # SIGKILL
 
-# Saves checkpoints for ever. Each has records that say which save they are of.
+# Saves for ever, in each of three ways. What is saved says which save it is of. With a number of
+# pieces, the second save stops before it writes so many of them, says so, and waits.
 ENDLESS = """
-import random, sys
-from cpreplay.checkpoint.container import member, written_records
-path, first = sys.argv[1], int(sys.argv[2])
-number = first
-while True:
+import itertools, random, sys
+import numpy as np
+from cpreplay import RestartPool, RestartPoolConfiguration, StoreReplay
+from cpreplay.checkpoint.container import RecordWriter, member, written_records
+
+how, path, first, left = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+buffer = StoreReplay(4, (), 20_000, prioritized=True, seed=0)
+pool = RestartPool(RestartPoolConfiguration(key=["bucket"], max_per_key=1, random_seed=0))
+
+def save_records(number):
     filling = random.Random(number).randbytes(50_000)
     with written_records(path, {"kind": "test", "number": number}) as writer:
         for record in range(20):
             writer.write(member(f"{record}", b"%d" % number, b" ", filling))
+
+def save_buffer(number):
+    obs, rewards = np.full((20_000, 4), number), np.full(20_000, number)
+    buffer.add_batch(obs, rewards % 2, rewards, obs, np.zeros(20_000, bool))
+    buffer.save(path)
+
+def save_pool(number):
+    for bucket in range(20):
+        stack = np.random.default_rng(number).integers(0, 256, (4, 84, 84), np.uint8)
+        pool.offer(b"%d" % number, stack, {"bucket": bucket, "number": number})
+    pool.save(path)
+
+save = {"records": save_records, "buffer": save_buffer, "pool": save_pool}[how]
+put = RecordWriter._put
+
+def put_some(self, data):
+    global left
+    left -= 1
+    if left == 0:
+        self._file.flush()
+        print("in the middle", flush=True)
+        sys.stdin.read()
+    put(self, data)
+
+for number in itertools.count(first):
+    save(number)
     if number == first:
         print("saved", flush=True)
-    number += 1
+        if left:
+            RecordWriter._put = put_some
 """
 
 
-def saved_number(path: Path) -> int:
+def number_of_records(path: Path) -> int:
     """Which save a file is of, after looking at all of it."""
     with RecordReader(path) as reader:
         records = list(reader)
@@ -396,24 +430,59 @@ def saved_number(path: Path) -> int:
     return number
 
 
+def number_of_buffer(path: Path) -> int:
+    buffer = StoreReplay.load(path)
+    buffer.check()
+    number = int(buffer.column("reward")[0])
+    assert len(buffer) == 20_000
+    for name, value in (("reward", number), ("action", number % 2), ("next_obs", number)):
+        assert (buffer.column(name) == value).all()
+    return number
+
+
+def number_of_pool(path: Path) -> int:
+    configuration = RestartPoolConfiguration(key=["bucket"], probability=1.0, random_seed=0)
+    pool = RestartPool(configuration)
+    assert pool.load(path) == 20
+    numbers = set()
+    for _ in range(60):
+        restart = pool.draw(0)
+        assert restart is not None
+        number = restart.values["number"]
+        stack = np.random.default_rng(number).integers(0, 256, (4, 84, 84), np.uint8)
+        np.testing.assert_array_equal(restart.frame_stack, stack)
+        assert restart.snapshot == b"%d" % number
+        numbers.add(number)
+    (number,) = numbers
+    return number
+
+
+NUMBER_OF = {"records": number_of_records, "buffer": number_of_buffer, "pool": number_of_pool}
+# Of one save: a header and the frames, headers and data of records, an index and a trailer.
+PIECES = {"records": 1 + 2 * 22 + 2, "buffer": 1 + 2 * 5 + 2, "pool": 1 + 2 * 22 + 2}
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-def test_a_killed_save_leaves_the_old_checkpoint_or_the_new_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", NUMBER_OF)
+def test_a_killed_save_leaves_the_old_checkpoint_or_the_new_one(how: str, tmp_path: Path) -> None:
     path = tmp_path / "a"
     chance = random.Random(0)
     first = 0
-    in_the_middle = 0
-    for _ in range(KILLS):
-        with program(ENDLESS, path, first) as writer:
+    for kill in range(KILLS if how == "records" else max(4, KILLS // 4)):
+        pieces = chance.randint(1, PIECES[how]) if kill % 2 else 0
+        with program(ENDLESS, how, path, first, pieces) as writer:
             assert line_of(writer) == "saved\n"
-            time.sleep(chance.uniform(0, 0.08))
+            if pieces:
+                assert line_of(writer) == "in the middle\n"
+            else:
+                time.sleep(chance.uniform(0, 0.08))  # anywhere, also while it is put in place
             writer.kill()
             writer.wait()
         left = [name for name in names(tmp_path) if name != "a"]
-        assert len(left) <= 1  # that of the writers before are gone
-        in_the_middle += len(left)
-        number = saved_number(path)
-        assert number >= first
+        number = NUMBER_OF[how](path)
+        if pieces:
+            assert (len(left), number) == (1, first)
+        assert len(left) <= 1 and number >= first  # what the writers before left is gone
         first = number + 1
-    assert in_the_middle > KILLS // 4
     save(path)
     assert names(tmp_path) == ["a"]

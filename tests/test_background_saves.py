@@ -301,3 +301,23 @@ def test_saves_that_many_threads_ask_for_are_written_one_at_a_time(saves: Backgr
     assert len(written) == len(overlapped) >= 1
     assert not any(overlapped)
     assert all(future.result(0) is None for future in written)
+
+
+def test_draining_ends_when_no_save_runs_or_waits(saves: BackgroundSaves) -> None:
+    saves.drain()  # there is none
+    first, _ = running(saves)
+    second = Held()
+    saves.submit(second.begin)
+    drained = threading.Event()
+
+    def drain() -> None:
+        saves.drain()
+        drained.set()
+
+    draining = threading.Thread(target=drain, daemon=True)
+    draining.start()
+    first.let_go()
+    assert second.writing.wait(PATIENCE)
+    assert not drained.is_set()
+    second.let_go()
+    assert drained.wait(PATIENCE)

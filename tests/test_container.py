@@ -653,16 +653,16 @@ def test_a_record_above_the_limit_is_refused_and_one_at_it_is_not() -> None:
 
 
 def test_the_start_of_a_record_is_decoded_without_the_rest() -> None:
-    parts = member("a", bytes(range(256)) * 4000)
+    parts = member("a", np.random.default_rng(0).bytes(1_000_000))
     record = Encoder().encode(parts)
     for count in (0, 1, 512, 5000, 10**7):
         assert decode_start(record, count) == joined(parts)[:count]
     broken = bytearray(record.frame)
-    broken[-100] ^= 1
-    cut = attrs.evolve(record, frame=bytes(broken))
+    del broken[500_000:]
+    cut = EncodedRecord(bytes(broken), record.size, record.crc)
     assert decode_start(cut, 5000) == joined(parts)[:5000]
     with pytest.raises(CheckpointError, match="damaged"):
-        decode_start(attrs.evolve(record, frame=b"no frame"), 5000)
+        decode_start(EncodedRecord(b"no frame", 512, 0), 5000)
 
 
 def test_threads_encode_and_decode_at_once() -> None:

@@ -77,6 +77,11 @@ def draws_of_another_seed(state: State) -> None:
     state["state"]["seed"] = state["state"]["generator"]["seed"] = 12
 
 
+def one_demo_less(state: State) -> None:
+    state["state"]["control"]["demo_count"] = DEMOS - 1
+    state["state"]["largest_batch"] += 1  # the room beside the prefix
+
+
 # Of each policy, what is done to the state; the next minibatches are then others.
 CHANGES_THE_STREAM: dict[str, dict[str, Callable[[State], None]]] = {
     "uniform": {
@@ -111,7 +116,7 @@ CHANGES_THE_STREAM: dict[str, dict[str, Callable[[State], None]]] = {
     },
     "demos": {
         "total": control("total", lambda total: total - 1),
-        "demo_count": control("demo_count", DEMOS - 1),
+        "demo_count": one_demo_less,
         "one row": oldest_row_lost,
     },
 }

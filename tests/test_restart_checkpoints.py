@@ -377,7 +377,7 @@ def test_a_checkpoint_in_the_background_is_done_where_there_is_nothing_to_do(
 
 def test_a_checkpoint_in_the_background_tells_what_went_wrong(tmp_path: Path) -> None:
     future = filled_pool().save_in_checkpoint(tmp_path / "nowhere", background=True)
-    with pytest.raises(FileNotFoundError, match="folder to save into is not there.*nowhere'"):
+    with pytest.raises(FileNotFoundError, match=r"folder to save into is not there.*nowhere'"):
         future.result(timeout=60)
 
 
@@ -973,7 +973,7 @@ def test_an_older_copy_never_takes_the_place_of_a_newer_one(
         offer(pool, 1, 0)
         other.append(threading.Thread(target=pool.save_in_background, args=(tmp_path / "points",)))
         other[0].start()
-        assert arrived.wait(60) and saving.locked()  # it waits for this save to be handed over
+        assert arrived.wait(20) and saving.locked()  # it waits for this save to be handed over
         return copy
 
     monkeypatch.setattr(pool, "_copy", copy_while_another_saves)

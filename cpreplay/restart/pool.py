@@ -569,9 +569,9 @@ class RestartPool:
 
         Returns
         -------
-        Path or None, or a Future of that
+        Path or None, or a future of that
             Of the file; None where ``save_in_checkpoints`` is off. In the background a
-            `concurrent.futures.Future`, which is done where it is off.
+            ``concurrent.futures.Future``, which is done at once where it is off.
 
         Raises
         ------

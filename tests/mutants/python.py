@@ -1356,8 +1356,11 @@ _STEPS = [
         "self._buffer.configure_per(alpha, beta)",
     ),
     Mutant("        self._buffer.set_beta(beta)\n", "        pass\n"),
-    Mutant("resume(path, seed=seed)\n        self._last = None\n", "resume(path, seed=seed)\n"),
-    Mutant("self._buffer.resume(path, seed=seed)", "self._buffer.resume(path)"),
+    Mutant(
+        "drop_pending=drop_pending)\n        self._last = None\n", "drop_pending=drop_pending)\n"
+    ),
+    Mutant("resume(path, seed=seed, drop", "resume(path, drop"),
+    Mutant(", drop_pending=drop_pending)\n", ")\n"),
     Mutant("        self._last = None\n        if step_index", "        if step_index"),
     Mutant(
         "        return self._last\n",

@@ -11,6 +11,7 @@ CHECKPOINT_PYTHON_TESTS = {
     "cpreplay/host_snapshot.py": ("snapshots", "resume"),
     "cpreplay/device_snapshot.py": ("snapshots", "resume"),
     "cpreplay/replay_checkpoints.py": (*_STATE_TESTS, "snapshots"),
+    "cpreplay/replay_salvage.py": ("salvage",),
     "cpreplay/checkpoint/background.py": ("background_saves",),
     "cpreplay/checkpoint/replay_file.py": _STATE_TESTS,
     "cpreplay/checkpoint/container.py": _FILE_TESTS,
@@ -80,7 +81,9 @@ _WORDS = [
         "KeyError, TypeError, ValueError, OverflowError, IndexError",
         "TypeError, ValueError, OverflowError",
     ),
-    Mutant('    if name == "PCG64":\n        return None\n', ""),
+    Mutant('    if name == "PCG64" or (name', "    if (name"),
+    Mutant(" or (name not in _NUMPYS and not needed):", ":"),
+    Mutant("(name not in _NUMPYS and not needed)", "name not in _NUMPYS"),
     Mutant(
         '    if name == NUMBERED:\n        return NUMBERED\n    if name == "PCG64"',
         '    if name == "PCG64"',
@@ -402,9 +405,8 @@ _REPLAY_CHECKPOINTS = [
     # Taking up
     Mutant('np.asarray(values, order="C") for name', "np.asarray(values) for name"),
     Mutant("        refuse_misfit(moment.about, self._about())\n", ""),
-    Mutant(
-        "chunks = [(0, columns)] if self._check_columns(columns) else []", "chunks = [(0, columns)]"
-    ),
+    Mutant("[(0, columns)] if rows else []", "[(0, columns)]"),
+    Mutant("        if rows != checked.size:\n", "        if False:\n"),
     Mutant(
         "            refuse_pending(path, moment, drop_pending)\n            return lambda: None\n",
         "            return lambda: None\n",
@@ -413,11 +415,8 @@ _REPLAY_CHECKPOINTS = [
     Mutant("            refuse_misfit(file.header, self._about())\n", ""),
     Mutant("            take_pending()\n", ""),
     Mutant(
-        "            take_pending = check_pending(moment)\n"
-        "            self._take_up(moment, file.chunks(), seed)\n"
-        "            take_pending()\n",
-        "            self._take_up(moment, file.chunks(), seed)\n"
-        "            check_pending(moment)()\n",
+        "            self._take_up(checked, file.chunks(), seed)\n            take_pending()\n",
+        "            take_pending()\n            self._take_up(checked, file.chunks(), seed)\n",
     ),
     Mutant(
         "seed = None if seed is None else checked_seed(seed)",
@@ -478,32 +477,6 @@ _REPLAY_CHECKPOINTS = [
     Mutant("        run = secrets.randbits(64)\n", "        run = 0\n"),
     Mutant("        self._ops.priorities.take_up(run)\n", ""),
     # Salvage
-    Mutant("if not (is_int(held) and 0 <= held <= self._capacity):", "if not is_int(held):"),
-    Mutant(
-        "if not (is_int(held) and 0 <= held <= self._capacity):",
-        "if not (is_int(held) and 0 <= held < self._capacity):",
-    ),
-    Mutant(
-        "                with contextlib.suppress(CheckpointError):  # whole",
-        "                if True:  # whole",
-    ),
-    Mutant("part = slice(row - first, row - first + rows)", "part = slice(0, rows)"),
-    Mutant("self._ops.put_rows(target, {", "self._ops.put_rows(row, {"),
-    Mutant("            file.moment()\n            for first", "            for first"),
-    Mutant(
-        "        self._hold_anew(spans.rows, control)\n",
-        "            self._hold_anew(spans.rows, control)\n",
-        equivalent="the same, a moment earlier",
-    ),
-    Mutant("lost_rows=int(held) - spans.rows", "lost_rows=self._capacity - spans.rows"),
-    Mutant("                fields |= exponents_of(control)\n", "                pass\n"),
-    Mutant(
-        "            with contextlib.suppress(CheckpointError):  # a state",
-        "            if True:  # a state",
-    ),
-    Mutant("np.broadcast_to(np.float32(1.0), rows)", "np.broadcast_to(np.float32(0.0), rows)"),
-    Mutant('            self._policy.alpha = float(fields.get("alpha", self._policy.alpha))\n', ""),
-    Mutant("        self._total.restore(rows)\n", ""),
     # Rows
     Mutant(
         "            spans.add(first, self._check_columns(columns), size)\n",
@@ -527,10 +500,48 @@ _REPLAY_CHECKPOINTS = [
         "        refuse_pending(path, moment, drop_pending)\n        generator", "        generator"
     ),
     Mutant(
-        "buffer._take_up(moment, file.chunks(), seed)",
-        "buffer._take_up(moment, file.chunks(), None)",
+        "buffer._take_up(checked, file.chunks(), seed)",
+        "buffer._take_up(checked, file.chunks(), None)",
     ),
+    Mutant("        self._saves.drain()  #", "        #"),
+    Mutant(
+        "            for snapshot in begun:\n"
+        "                self._end_save(snapshot)\n"
+        "            raise",
+        "            raise",
+    ),
+    Mutant("            if snapshot in self._snapshots:\n", "            if True:\n"),
+    Mutant("        self._ops.synchronize()  # a graph", "        # a graph"),
     Mutant("moment.pending is not None and not drop:", "moment.pending and drop:"),
+]
+
+_REPLAY_SALVAGE = [
+    Mutant("0 <= held <= buffer._capacity", "0 <= held < buffer._capacity"),
+    Mutant("(is_int(held) and 0 <= held <= buffer._capacity)", "is_int(held)"),
+    Mutant(
+        "            with contextlib.suppress(CheckpointError):  # whole",
+        "            if True:  # whole",
+    ),
+    Mutant('file.moment().state.get("control")', "{}"),
+    Mutant(
+        "            with contextlib.suppress(CheckpointError):\n                rows",
+        "            if True:\n                rows",
+    ),
+    Mutant("                if spans.has(first, rows):", "                if True:"),
+    Mutant("targets.pop(first, ())", "targets.get(first, ())"),
+    Mutant("slice(row - first, row - first + count)", "slice(0, count)"),
+    Mutant("buffer._ops.put_rows(target, {", "buffer._ops.put_rows(row, {"),
+    Mutant("        file.moment()\n        for first", "        for first"),
+    Mutant("lost_rows=int(held) - spans.rows", "lost_rows=buffer._capacity - spans.rows"),
+    Mutant("            fields |= exponents_of(control)\n", "            pass\n"),
+    Mutant(
+        "        with contextlib.suppress(CheckpointError):  # a state",
+        "        if True:  # a state",
+    ),
+    Mutant("np.broadcast_to(np.float32(1.0), rows)", "np.broadcast_to(np.float32(0.0), rows)"),
+    Mutant('        buffer._policy.alpha = float(fields.get("alpha", buffer._policy.alpha))\n', ""),
+    Mutant("    buffer._set_control(fields)\n", ""),
+    Mutant("    buffer._total.restore(rows)\n", ""),
 ]
 
 _BACKGROUND = [
@@ -573,9 +584,11 @@ _BACKGROUND = [
         "        _settle(future, write)\n        self._run_waiting()\n",
         "        _settle(future, write)\n        self._running = False\n",
     ),
+    Mutant("                    self._running = False\n", "                    pass\n"),
+    Mutant("                    self._idle.notify_all()\n", ""),
     Mutant(
-        "                    self._running = False\n                    return\n",
-        "                    return\n",
+        "            while self._running:\n                self._idle.wait()\n",
+        "            if False:\n                self._idle.wait()\n",
     ),
     Mutant(
         "            if future.set_running_or_notify_cancel():\n                _settle",
@@ -823,6 +836,7 @@ CHECKPOINT_PYTHON = {
     "cpreplay/host_snapshot.py": _HOST_SNAPSHOT,
     "cpreplay/device_snapshot.py": _DEVICE_SNAPSHOT,
     "cpreplay/replay_checkpoints.py": _REPLAY_CHECKPOINTS,
+    "cpreplay/replay_salvage.py": _REPLAY_SALVAGE,
     "cpreplay/checkpoint/background.py": _BACKGROUND,
     "cpreplay/checkpoint/replay_file.py": _REPLAY_FILE,
     "cpreplay/checkpoint/container.py": _CONTAINER,

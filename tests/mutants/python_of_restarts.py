@@ -248,7 +248,8 @@ _POOL = [
         "        if unfit is not None:\n            warnings",
         "        if False:\n            warnings",
     ),
-    Mutant("        return record is not None\n", "        return True\n"),
+    Mutant("        return is_in\n", "        return True\n"),
+    Mutant("        return is_in\n", "        return record is not None\n"),
     # Drawing
     Mutant("if whether < probability else None", "if whether <= probability else None"),
     Mutant("if whether < probability else None", "if which < probability else None"),
@@ -329,14 +330,16 @@ _POOL = [
     Mutant("        with self._saving:  #", "        if True:  #"),
     Mutant(
         "            return self._saves.submit(lambda: write)\n",
-        "            return self._saves.submit(lambda: partial(write_points, "
-        "os.fspath(path), *self._copy(0)))\n",
+        "            return self._saves.submit(lambda: partial(write_points, path, "
+        "*self._copy(newest)))\n",
     ),
     Mutant(
-        "        if not self._configuration.save_in_checkpoints:\n            return None\n", ""
+        "        if not self._configuration.save_in_checkpoints:\n            return _done",
+        "        if False:\n            return _done",
     ),
+    Mutant("return _done(None) if background else None", "return None"),
     Mutant("        if not self._configuration.save_in_checkpoints:\n            return 0\n", ""),
-    Mutant("*self._copy(self._configuration.checkpoint_points_per_key)", "*self._copy(0)"),
+    Mutant("newest = self._configuration.checkpoint_points_per_key", "newest = 0"),
     Mutant("(FileNotFoundError, NotADirectoryError)", "FileNotFoundError"),
     Mutant(
         "        except OSError as error:\n            taken",
@@ -348,7 +351,7 @@ _POOL = [
         "lambda about: None)\n            with",
         equivalent="points are decoded in vain, and refused below",
     ),
-    Mutant("remarks = [] if filed.damage is None else", "remarks = [] if True else"),
+    Mutant('None if filed.damage is None else f"{path}: {filed.damage}"', "None"),
     Mutant("bucket.points[-newest:] for", "bucket.points[:newest] for"),
     Mutant(
         "draws=self._numbers.drawn,\n                next_name",
@@ -444,7 +447,8 @@ _FILES = [
     Mutant("is_int(count) and 0 <= count < _MOST", "is_int(count) and 0 <= count"),
     Mutant("    if shape is None and dtype is None:\n", "    if shape is None or dtype is None:\n"),
     Mutant("is_int(length) and length > 0", "is_int(length) and length >= 0"),
-    Mutant("if right and shape and isinstance(dtype, str)", "if right and isinstance(dtype, str)"),
+    Mutant("0 < len(shape) <= _MOST_AXES", "len(shape) <= _MOST_AXES"),
+    Mutant("0 < len(shape) <= _MOST_AXES", "0 < len(shape)"),
     Mutant(" and _DTYPE.fullmatch(dtype):", ":"),
     Mutant("_DTYPE.fullmatch(dtype)", "_DTYPE.match(dtype)"),
     Mutant(
@@ -457,10 +461,7 @@ _FILES = [
         equivalent="the pool asks once more, before it takes anything",
     ),
     Mutant("            except NoPointError:  #", "            except ZeroDivisionError:  #"),
-    Mutant(
-        "                unreadable += 1\n                continue\n            if point",
-        "                continue\n            if point",
-    ),
+    Mutant("                unfit.append(str(error))\n", "                pass\n"),
     Mutant("            if point.number in numbers:", "            if False:"),
     Mutant("            numbers.add(point.number)\n", ""),
     Mutant(
@@ -474,27 +475,27 @@ _FILES = [
         equivalent="the pool's buckets drop the older ones, which then count as overwritten",
     ),
     Mutant(
-        "max(about.points - len(numbers) - unreadable, 0)",
-        "about.points - len(numbers) - unreadable",
+        "max(about.points - len(numbers) - len(unfit), 0)",
+        "about.points - len(numbers) - len(unfit)",
     ),
     Mutant(
-        "max(about.points - len(numbers) - unreadable, 0)", "max(about.points - len(numbers), 0)"
+        "max(about.points - len(numbers) - len(unfit), 0)", "max(about.points - len(numbers), 0)"
     ),
     Mutant(
-        "if unreadable or lost or reader.damaged or not reader.complete:",
+        "if unfit or lost or reader.damaged or not reader.complete:",
         "if lost or reader.damaged or not reader.complete:",
     ),
     Mutant(
-        "if unreadable or lost or reader.damaged or not reader.complete:",
-        "if unreadable or reader.damaged or not reader.complete:",
+        "if unfit or lost or reader.damaged or not reader.complete:",
+        "if unfit or reader.damaged or not reader.complete:",
     ),
     Mutant(
-        "if unreadable or lost or reader.damaged or not reader.complete:",
-        "if unreadable or lost or not reader.complete:",
+        "if unfit or lost or reader.damaged or not reader.complete:",
+        "if unfit or lost or not reader.complete:",
     ),
     Mutant(
-        "if unreadable or lost or reader.damaged or not reader.complete:",
-        "if unreadable or lost or reader.damaged:",
+        "if unfit or lost or reader.damaged or not reader.complete:",
+        "if unfit or lost or reader.damaged:",
     ),
     Mutant("            if not numbers and about.points:\n", "            if False:\n"),
     Mutant("            if not numbers and about.points:\n", "            if not numbers:\n"),
@@ -588,7 +589,13 @@ _MARKER = [
 _CONFIGURATION = [
     Mutant("return int(value) if is_int(value) else value", "return value"),
     Mutant("return tuple(value) if isinstance(value, list) else value", "return value"),
-    Mutant("return {label: _int(bound) for label, bound in value.items()}", "return value"),
+    Mutant("{label: _int(bound) for label, bound in value.items()}", "value"),
+    Mutant("        self._bounds = dict(bounds)\n", "        self._bounds = bounds\n"),
+    Mutant(
+        "hash(frozenset(self._bounds.items()))",
+        "hash(frozenset(self._bounds))",
+        equivalent="more of them have one hash, and equality tells them apart",
+    ),
     Mutant(
         "return float(value) if is_number(value) and abs(value) <= 1 else value", "return value"
     ),
@@ -812,25 +819,14 @@ _INSPECTION = [
         '        report["unpacked"] += len(record.frame)\n',
     ),
     Mutant("deque(maxlen=_SHEET_POINTS)", "deque()"),
-    Mutant("            if name in numbers:\n", "            if False:\n"),
-    Mutant("        numbers.add(name)\n", ""),
+    Mutant("            if point.number in numbers:\n", "            if False:\n"),
+    Mutant("        numbers.add(point.number)\n", ""),
     Mutant("bucket.newest.appendleft(number)", "bucket.newest.append(number)"),
     Mutant("for key, bucket in sorted(buckets.items())", "for key, bucket in buckets.items()"),
     Mutant(
         "max(0, about.points - len(numbers) - unreadable)", "max(0, about.points - len(numbers))"
     ),
-    Mutant("    if StackFormat.of(point.stack) != about.stack:\n", "    if False:\n"),
-    Mutant(
-        '[*key, *values.values(), about_point.get("steps_used")]',
-        '[*key, about_point.get("steps_used")]',
-    ),
-    Mutant(
-        "        if not parts.spans:\n            parts.add(record)\n",
-        "        parts.add(record)\n",
-        equivalent="slower: rows are decoded as well",
-    ),
-    Mutant("reader.complete and not reader.damaged", "reader.complete"),
-    Mutant("    if not is_whole:\n        parts = _Parts()\n", "    if not is_whole:\n"),
+    Mutant("        except NoPointError:  #", "        except ZeroDivisionError:  #"),
     Mutant('["its state is lost"] * (not control)', "[]"),
     Mutant("prioritized and parts.leaves < held", "parts.leaves < held"),
     Mutant("prioritized and parts.leaves < held", "prioritized and not parts.leaves"),
@@ -840,9 +836,9 @@ _INSPECTION = [
     Mutant(
         "is_int(length) and length >= 0 for length in shape", "is_int(length) for length in shape"
     ),
+    Mutant("len(shape) > MAX_AXES or ", ""),
     Mutant("    if nbytes >= 2**62:\n        return None\n", ""),
     Mutant('    if control.get("ere_enabled"):\n', '    if "ere_enabled" in control:\n'),
-    Mutant("    if len(spans) > 1:\n", "    if False:\n"),
     Mutant("int(first) + (shape[0] if shape else 0)", "int(first) + shape[0]"),
     Mutant("[*sorted(spans), (held, held)]", "sorted(spans)"),
     Mutant("[*sorted(spans), (held, held)]", "[*spans, (held, held)]"),
