@@ -40,6 +40,7 @@ from cpreplay.checkpoint.container import (
     read_npy,
     written_records,
 )
+from cpreplay.checkpoint.members import first_member
 from cpreplay.errors import (
     CheckpointError,
     CheckpointVersionError,
@@ -293,6 +294,16 @@ def test_a_longer_name_whose_first_part_is_elsewhere_in_the_header_is_refused() 
         members_of(record)
 
 
+def test_a_record_begins_with_a_member_as_far_as_it_is_there() -> None:
+    record = joined([*member("a", b"x" * 700), *member("b", b"y")])
+    for there, content in ((1536, b"x" * 700), (600, b"x" * 88), (512, b"")):
+        name, start = first_member(record[:there])
+        assert (name, bytes(start)) == ("a", content)
+    for nothing in (b"", record[:200], record[1:1000]):
+        with pytest.raises(CheckpointError):
+            first_member(nothing)
+
+
 def test_members_are_read_only_views_of_their_record() -> None:
     record = joined(member("a", b"content"))
     content = members_of(record)["a"]
@@ -386,10 +397,21 @@ def test_an_ordinary_array_is_read_without_pythons_parser(
     array: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which in Python 3.11 fails where two threads are in it at once."""
-    monkeypatch.setattr("ast.literal_eval", None)
-    monkeypatch.setattr("ast.parse", None)
-    read = read_npy(content_of(npy_member("a.npy", array)), "a.npy")
+    content = content_of(npy_member("a.npy", array))
+    with monkeypatch.context() as patched:  # pytest needs it for what it tells
+        patched.setattr("ast.literal_eval", None)
+        patched.setattr("ast.parse", None)
+        read = read_npy(content, "a.npy")
     assert (read.dtype, read.shape) == (array.dtype, array.shape)
+
+
+@pytest.mark.parametrize("more", [-64, -1, 1, 4, 64])
+def test_an_ordinary_array_whose_header_says_another_length_is_refused(more: int) -> None:
+    content = bytearray(content_of(npy_member("a.npy", np.zeros(40))))
+    assert read_npy(bytes(content), "a.npy").shape == (40,)
+    content[8] += more  # where NumPy writes how long its header is
+    with pytest.raises(CheckpointError, match=r"^a\.npy: "):
+        read_npy(bytes(content), "a.npy")
 
 
 def test_notes_on_a_dtype_are_left_out_without_a_word() -> None:

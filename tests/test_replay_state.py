@@ -876,3 +876,16 @@ def test_a_state_can_be_kept_in_a_file_of_numpys_own(backend: Backend) -> None:
     other = Training(backend, POLICIES["prioritized"])
     other.buffer.restore(again)
     assert other.buffer.sample(LANES).indices.tolist() == run.buffer.sample(LANES).indices.tolist()
+
+
+def test_a_state_of_a_buffer_of_another_form_is_not_restored(backend: Backend) -> None:
+    saved = backend.buffer(1, 1, 20, seed=0)
+    saved.add([1.0], [1.0], 0.0, [1.0], False)
+    state = saved.state()
+    for other, told in (
+        (backend.buffer(1, 1, 30, seed=0), "capacity is 20 there and 30 here"),
+        (backend.buffer(1, 1, 20, True, seed=0), "prioritized is False there and True here"),
+    ):
+        with pytest.raises(CheckpointError, match=told):
+            other.restore(state)
+        assert len(other) == 0

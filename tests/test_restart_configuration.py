@@ -259,3 +259,9 @@ def test_floors_up_to_one_are_taken(value: Any) -> None:
 @pytest.mark.parametrize("value", [1, 0, None, "yes", np.bool_(True)])
 def test_what_is_no_flag_is_refused(value: Any) -> None:
     refused("save_in_checkpoints", value, repr(value))
+
+
+@pytest.mark.parametrize("names", [["uniform"], ["uniform", "failure_rate"]])
+def test_an_array_of_names_is_no_selection(names: list[str]) -> None:
+    """Of one name it equals that name, and of two it is neither equal nor not."""
+    refused("selection", np.array(names), "'uniform'")

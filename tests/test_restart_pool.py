@@ -1256,3 +1256,59 @@ def test_the_median_is_of_the_windows_episodes() -> None:
     for steps in (9, 9, 9, 1, 2):
         play(pool, steps=steps)
     assert pool.stats()["buckets"][1,]["median_steps"] == 2
+
+
+@pytest.mark.parametrize(
+    ("probability", "number", "restarts"),
+    [(0.0, 0.0, 0), (0.5, 0.5, 0), (0.5, 0.5 - 2.0**-54, 1), (1.0, LARGEST, 1)],
+)
+def test_a_restart_needs_a_number_below_the_probability(
+    probability: float, number: float, restarts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = make_pool(("level",), probability=probability)
+    offer(pool, 0, 1)
+    monkeypatch.setattr(pool._numbers, "take", lambda: (number, 0.0, 0.0))
+    assert (pool.draw(0) is not None) == restarts
+    assert pool.stats()["restarts"] == restarts
+
+
+def test_restarts_and_draws_in_flight_are_counted_by_bucket() -> None:
+    pool = make_pool(("level",))
+    offer(pool, 0, 1)
+    offer(pool, 1, 2)
+    in_flight = {(1,): 0, (2,): 0}
+    for _ in range(20):
+        in_flight[drawn(pool).key] += 1
+    assert min(in_flight.values()) > 0
+    restarts = dict(in_flight)
+    ended = drawn(pool)
+    restarts[ended.key] += 1
+    pool.finish(ended)
+    buckets = pool.stats()["buckets"]
+    assert {key: bucket["in_flight"] for key, bucket in buckets.items()} == in_flight
+    assert {key: bucket["restarts"] for key, bucket in buckets.items()} == restarts
+
+
+def test_time_outs_are_counted_by_point_and_not_by_bucket() -> None:
+    pool = make_pool(("level",), max_timeouts_per_point=2)
+    offer(pool, 0, 1)
+    offer(pool, 1, 1)
+    restarts: dict[int, list[Restart]] = {0: [], 1: []}
+    while min(map(len, restarts.values())) < 2:
+        restart = drawn(pool)
+        restarts[restart.serial].append(restart)
+    pool.finish(restarts[0][0], timed_out=True)
+    pool.finish(restarts[1][0], timed_out=True)
+    assert numbers_held(pool, 1) == [0, 1]
+    pool.finish(restarts[1][1], timed_out=True)
+    assert numbers_held(pool, 1) == [0]
+
+
+def test_statistics_are_the_callers_own() -> None:
+    pool = make_pool(("level",), minimum_values={"level": 1})
+    assert not offer(pool, 0, 0)
+    stats = pool.stats()
+    stats["offers_refused"].clear()
+    assert pool.stats()["offers_refused"] == {"level < 1": 1}
+    assert not offer(pool, 1, 0)
+    assert stats["offers_refused"] == {}

@@ -26,9 +26,17 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpreplay import CheckpointError, MemoryLimitError, OrderError, StoreReplay, atomic_file
+from cpreplay import (
+    CheckpointError,
+    ConfigurationError,
+    MemoryLimitError,
+    OrderError,
+    StoreReplay,
+    atomic_file,
+)
 from cpreplay import host_snapshot as host_snapshot_module
 from cpreplay import snapshots as snapshots_module
+from cpreplay.checkpoint.container import RecordReader
 from cpreplay.device_snapshot import DeviceSnapshot
 from cpreplay.host_columns import StoredColumn
 from cpreplay.host_snapshot import HostSnapshot
@@ -1025,3 +1033,44 @@ def test_an_add_that_waits_goes_on_as_soon_as_there_are_spares(
         adding.join()
     finally:
         buffer._end_save(snapshot)
+
+
+def test_rows_are_protected_before_another_thread_can_add(tmp_path: Path) -> None:
+    buffer = StoreReplay(1, 1, 20, seed=0)
+    Actor(buffer, 20)
+    was_locked: list[bool] = []
+
+    class Watched(list[Any]):
+        def append(self, snapshot: Any) -> None:
+            was_locked.append(buffer._lock.locked())
+            super().append(snapshot)
+
+    buffer._snapshots = Watched()
+    buffer.save(tmp_path / "file")
+    assert was_locked == [True]
+
+
+def test_whatever_ends_a_save_protects_nothing_any_more(tmp_path: Path) -> None:
+    buffer = StoreReplay(1, 1, 20, seed=0)
+    Actor(buffer, 20)
+    with pytest.raises(ConfigurationError, match="regular file"):
+        buffer.save(tmp_path)
+    assert buffer._snapshots == []
+
+
+def test_when_one_save_ends_another_still_protects_its_rows() -> None:
+    buffer = StoreReplay(1, 1, 20, seed=0)
+    Actor(buffer, 20)
+    _, first = buffer._begin_save(None, apart=True)
+    _, second = buffer._begin_save(None, apart=True)
+    buffer._end_save(first)
+    assert buffer._snapshots == [second]
+    buffer._end_save(second)
+
+
+def test_the_header_says_how_many_rows_are_held(tmp_path: Path) -> None:
+    buffer = StoreReplay(1, 1, 20, seed=0)
+    Actor(buffer, 7)
+    buffer.save(tmp_path / "file")
+    with RecordReader(tmp_path / "file") as reader:
+        assert (reader.header["rows"], reader.header["capacity"]) == (7, 20)

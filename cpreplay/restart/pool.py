@@ -621,7 +621,7 @@ class RestartPool:
             return self._saves.submit(lambda: write)
 
     def _load(self, path: str | os.PathLike[str]) -> tuple[int, str | None]:
-        """How many points were taken from a file, and what there is to say about it, if anything."""
+        """How many points were taken from a file, and what there is to say about it."""
 
         def require_fit(about: AboutPoints) -> None:
             with self._lock:

@@ -590,7 +590,11 @@ _CONFIGURATION = [
     Mutant("return int(value) if is_int(value) else value", "return value"),
     Mutant("return tuple(value) if isinstance(value, list) else value", "return value"),
     Mutant("{label: _int(bound) for label, bound in value.items()}", "value"),
-    Mutant("        self._bounds = dict(bounds)\n", "        self._bounds = bounds\n"),
+    Mutant(
+        "        self._bounds = dict(bounds)\n",
+        "        self._bounds = bounds\n",
+        equivalent="it is given a dict that nobody else has",
+    ),
     Mutant(
         "hash(frozenset(self._bounds.items()))",
         "hash(frozenset(self._bounds))",
@@ -630,7 +634,6 @@ _CONFIGURATION = [
     Mutant(
         'isinstance(value, str) and value in ("uniform", "failure_rate")',
         'value in ("uniform", "failure_rate")',
-        open="an array of one name, say",
     ),
     Mutant("is_number(value) and 0.0 < value <= 1.0", "is_number(value) and 0.0 <= value <= 1.0"),
     Mutant("is_number(value) and 0.0 < value <= 1.0", "is_number(value) and 0.0 < value < 1.0"),
