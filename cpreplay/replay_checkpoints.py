@@ -89,6 +89,8 @@ class Checkpoints:
         ------
         OSError
             The file cannot be written. What was at ``path`` is still there.
+        ConfigurationError
+            One row takes more than 1 GiB.
         CaptureError
             Device only: the stream is capturing.
 
@@ -310,9 +312,18 @@ class Checkpoints:
             file.verify()
             moment = file.moment()
             take_pending = check_pending(moment)
-            checked = checked_state(moment.state, moment.leaves, self._capacity, self.prioritized)
+            checked = self._checked(file.header, moment)
             self._take_up(checked, file.chunks(), seed)
             take_pending()
+
+    def _checked(self, header: Mapping[str, Any], moment: Moment) -> CheckedState:
+        """The state in a file, whose header says the same of it."""
+        checked = checked_state(moment.state, moment.leaves, self._capacity, self.prioritized)
+        says = {"rows": header.get("rows"), "pending": header.get("pending")}
+        has = {"rows": checked.size, "pending": moment.pending is not None}
+        if says != has:
+            raise CheckpointError(f"the file's header says {says}, and its state {has}")
+        return checked
 
     def _about(self) -> dict[str, Any]:
         return about_buffer(self._layout.columns, self._capacity, self.prioritized)
@@ -423,7 +434,7 @@ def loaded(
         generator = moment.state.get("generator")
         name = generator.get("name") if isinstance(generator, Mapping) else None
         buffer = make(file.header, str(name))
-        checked = checked_state(moment.state, moment.leaves, buffer._capacity, buffer.prioritized)
+        checked = buffer._checked(file.header, moment)
         buffer._take_up(checked, file.chunks(), seed)
     return buffer
 

@@ -889,3 +889,17 @@ def test_a_state_of_a_buffer_of_another_form_is_not_restored(backend: Backend) -
         with pytest.raises(CheckpointError, match=told):
             other.restore(state)
         assert len(other) == 0
+
+
+@pytest.mark.parametrize(("name", "value"), [("capacity", 20.0), ("prioritized", 0)])
+def test_a_form_of_other_types_is_not_that_of_a_buffer(
+    backend: Backend, name: str, value: Any
+) -> None:
+    """Equal as numbers, but no file of ours says so."""
+    buffer = backend.buffer(1, 1, 20, seed=0)
+    buffer.add([1.0], [1.0], 0.0, [1.0], False)
+    state = buffer.state()
+    state["about"][name] = value
+    with pytest.raises(CheckpointError, match=f"{name} is {value} there"):
+        buffer.restore(state)
+    assert len(buffer) == 1

@@ -1031,3 +1031,17 @@ def test_a_save_follows_play_that_does_not_stop(tmp_path: Path) -> None:
             thread.join()
     assert failures == []
     pool.check()
+
+
+def test_a_save_is_newer_than_the_one_in_the_background_before_it(tmp_path: Path) -> None:
+    pool = RestartPool(RestartPoolConfiguration(key=["level"]))
+    stack = np.zeros((1, 2), np.uint8)
+    for number in range(200):  # something to write
+        pool.offer(bytes(100_000), stack, {"level": number % 50})
+    older = pool.save_in_background(tmp_path / "points.tar.zst")
+    pool.offer(b"newest", stack, {"level": 99})
+    pool.save(tmp_path / "points.tar.zst")
+    assert older.done()
+    again = RestartPool(RestartPoolConfiguration(key=["level"]))
+    again.load(tmp_path / "points.tar.zst")
+    assert again.buckets()[(99,)] == 1

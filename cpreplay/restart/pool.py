@@ -485,7 +485,9 @@ class RestartPool:
         a copy of the list is enough. Costs writing the compressed bytes; the lock is held for the
         copy.
         """
-        write_points(path, *self._copy(0))
+        copy = self._copy(0)
+        self._saves.drain()  # or an older save would take this one's place
+        write_points(path, *copy)
 
     def save_in_background(self, path: str | os.PathLike[str]) -> Future[Path]:
         """As `save`, in a thread: of what the pool holds now.
