@@ -485,9 +485,7 @@ class RestartPool:
         a copy of the list is enough. Costs writing the compressed bytes; the lock is held for the
         copy.
         """
-        copy = self._copy(0)
-        self._saves.drain()  # or an older save would take this one's place
-        write_points(path, *copy)
+        self._write(path, 0)
 
     def save_in_background(self, path: str | os.PathLike[str]) -> Future[Path]:
         """As `save`, in a thread: of what the pool holds now.
@@ -584,7 +582,7 @@ class RestartPool:
         newest = self._configuration.checkpoint_points_per_key
         if not self._configuration.save_in_checkpoints:
             return _done(None) if background else None
-        return self._submit(path, newest) if background else write_points(path, *self._copy(newest))
+        return self._submit(path, newest) if background else self._write(path, newest)
 
     def restore_from_checkpoint(self, folder: str | os.PathLike[str]) -> int:
         """As `load`, of the file that `save_in_checkpoint` wrote, if the configuration says so.
@@ -615,6 +613,12 @@ class RestartPool:
         if remark is not None:
             warnings.warn(remark, CheckpointWarning, stacklevel=2)
         return taken
+
+    def _write(self, path: str | os.PathLike[str], newest: int) -> Path:
+        """Copy what there is to write now, and write it."""
+        copy = self._copy(newest)
+        self._saves.drain()  # or an older save would take this one's place
+        return write_points(path, *copy)
 
     def _submit(self, path: str | os.PathLike[str], newest: int) -> Future[Any]:
         """Copy what there is to write now, and write it in the background."""
