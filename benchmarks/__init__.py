@@ -1,1 +1,1 @@
-"""Timings of cpreplay beside other libraries: ``python -m benchmarks.uniform``."""
+"""Timings of cpreplay beside other libraries: ``python -m benchmarks.peers``."""

@@ -1,37 +1,44 @@
-"""The libraries that are timed, each used in the fastest way that its documentation offers."""
+"""What a library that is timed has to offer: a full ring, and calls on it."""
 
 import itertools
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.copy_bound import copy_loops
-from benchmarks.interleave import Block, Call
+from benchmarks.interleave import Block, Call, Following, shortened
 from benchmarks.machine import package_version
 from benchmarks.workloads import (
-    ACTION,
-    ADD_BATCH,
-    OBS,
-    PIXEL_BATCH,
-    PIXEL_ROW_BYTES,
-    PIXELS,
-    ROW_BYTES,
+    ADD_BATCHES,
+    CHUNK,
+    ONLINE_BATCH,
+    PIXEL_BATCHES,
     SAMPLE_BATCHES,
     Transitions,
+    Workload,
     calls_per_block,
-    check_filled,
-    pixel_chunks,
-    single_transitions,
-    transition_chunks,
-    transitions,
+    check_rows,
 )
+
+ALPHA, BETA, EPSILON = 0.6, 0.4, 1e-6
+INTO_FIXED = "out="  # what a case's entry of draws into fixed arrays is called
+
+_WARM_UP_STEPS = 400
+_CHECKED_LANES = 200
+_POOL = 61  # minibatches of TD errors that go around, at most
+_POOLED = 2**18  # and so many errors in all of them
+# TD errors of the check, by row modulo 8: as far apart as those of training. With much larger ones
+# among a million rows the draws of a sum tree in float32, such as cpprb's, are visibly off.
+_GRADES: NDArray[np.float64] = 0.03 * np.exp2(np.arange(8))
+_DRAWS = 200
 
 
 class Library:
-    """One of the libraries, as a report names it."""
+    """One of the libraries, as a report names it: by its distribution."""
 
     name: str
     how: str  # how it is used, and what differs from the others
@@ -47,191 +54,213 @@ class Library:
         return cpreplay.__version__
 
 
-class Contender(Library, ABC):
-    """One library: a filled ring, and blocks of calls on it."""
+@dataclass(frozen=True)
+class Drawn:
+    """A minibatch as a check sees it: columns in the order of `Transitions`."""
+
+    columns: list[NDArray[Any]]
+    rows: NDArray[np.int64] | None = None
+    weights: NDArray[Any] | None = None
+
+
+class Ring(ABC):
+    """A ring of one library.
+
+    What ``draw``, ``adds``, ``batch_add`` and ``updating`` give is what is timed, so it does no
+    more than it has to, and takes values that the library needs not convert. Magnitudes, the
+    powers' exponents and the importance weights are everyone's own work; who does not take a TD
+    error's magnitude itself, or add epsilon, gets that done before the timing.
+    """
+
+    has_out = False
+    strays = 0.0  # the share of lanes by priority that may be of no row, with a weight of 0
+
+    def __init__(self, workload: Workload, rows: int) -> None:
+        self.workload = workload
+        self.rows = rows
+
+    def fill(self, chunks: Iterator[Transitions]) -> None:
+        """Fill the ring from its first row to its last."""
+        for chunk in chunks:
+            self.batch_add(chunk)()
 
     @abstractmethod
-    def transition_blocks(self, rows: int) -> dict[str, Block]:
-        """Blocks by case, over a full ring of ``rows`` transitions."""
+    def __len__(self) -> int:
+        """Rows that it holds."""
 
     @abstractmethod
-    def pixel_blocks(self, rows: int) -> dict[str, Block]:
-        """Blocks by case, over a full ring of images; none where they cannot be compared."""
+    def draw(self, batch_size: int, *, into_fixed: bool = False) -> Call:
+        """A call that draws a minibatch; by priority with rows and weights."""
+
+    @abstractmethod
+    def drawn(self, batch: Any) -> Drawn:
+        """What a draw returned, as NumPy arrays."""
+
+    @abstractmethod
+    def adds(self, values: Transitions) -> list[Call]:
+        """Calls that each add one transition."""
+
+    @abstractmethod
+    def batch_add(self, values: Transitions) -> Call:
+        """A call that adds them all."""
+
+    def updating(self, td_errors: Callable[[], Any]) -> Callable[[Any], Any]:
+        """A call that updates what a draw returned with the next TD errors, of `taken`."""
+        raise NotImplementedError
+
+    def update_rows(self, rows: NDArray[np.int64], td_errors: NDArray[np.float64]) -> None:
+        """Set the priorities of rows: outside the timing."""
+        raise NotImplementedError
+
+    def taken(self, td_errors: NDArray[np.float64]) -> Any:
+        """TD errors as the library takes them fastest."""
+        raise NotImplementedError
 
 
-class Cpreplay(Contender):
-    name = "cpreplay"
-    how = (
-        "StoreReplay, default generator; sample into fresh arrays and with out= into one make_batch"
-    )
-    is_peer = False
+class Contender(Library):
+    """A library and the rings that it has."""
 
-    def transition_blocks(self, rows: int) -> dict[str, Block]:
-        from cpreplay import StoreReplay
+    workloads: ClassVar[frozenset[str]] = frozenset({"uniform", "prioritized", "pixels"})
+    ring: ClassVar[type[Ring]]
 
-        buffer = StoreReplay(OBS, ACTION, rows, seed=0)
-        for chunk in transition_chunks(rows):
-            buffer.add_batch(*chunk)
-        check_filled(self.name, len(buffer), rows, self._row(buffer), transition_chunks)
-        blocks: dict[str, Block] = {}
-        for batch_size in SAMPLE_BATCHES:
-            blocks |= _own_sample_blocks(buffer, batch_size, ROW_BYTES)
-        blocks["add"] = [
-            partial(buffer.add, *one) for one in single_transitions(calls_per_block(ROW_BYTES))
-        ]
-        blocks[f"add_batch({ADD_BATCH})"] = [
-            partial(buffer.add_batch, *transitions(ADD_BATCH, number))
-            for number in range(calls_per_block(ADD_BATCH * ROW_BYTES))
-        ]
-        return blocks
+    def full_ring(self, workload: Workload, rows: int, *, checked: bool = True) -> Ring:
+        """A full ring, checked: it holds the rows that went in, and draws as priorities say.
 
-    def pixel_blocks(self, rows: int) -> dict[str, Block]:
-        from cpreplay import StoreReplay
-
-        buffer = StoreReplay(PIXELS, (), rows, obs_dtype="uint8", action_dtype="int64", seed=0)
-        for chunk in pixel_chunks(rows):
-            buffer.add_batch(*chunk)
-        check_filled(self.name, len(buffer), rows, self._row(buffer), pixel_chunks)
-        self._pixels = buffer
-        return _own_sample_blocks(buffer, PIXEL_BATCH, PIXEL_ROW_BYTES)
-
-    @staticmethod
-    def _row(buffer: Any) -> list[NDArray[Any]]:
-        drawn = buffer.sample(1)
-        return [drawn.obs, drawn.action, drawn.reward, drawn.next_obs, drawn.terminated]
-
-    def copy_bounds(self) -> dict[str, Block]:
-        """Plain copies of as many cold rows out of the same memory, by the name of the loop.
-
-        Obs and next_obs alone, to fixed addresses, of rows that were drawn before: no draw, no
-        other columns, no calls but the copies.
+        Without ``checked`` only its length is, which is much faster: for the growth, once smaller
+        rings have passed.
         """
-        sources = [self._pixels.column(name) for name in ("obs", "next_obs")]
-        rng = np.random.default_rng(1)
-        blocks: dict[str, Block] = {}
-        for name, make_copy in copy_loops().items():
-            # Rows of its own for each loop: it would find others' in the cache, just copied.
-            drawn = rng.integers(0, len(sources[0]), (2000, PIXEL_BATCH))
-            targets = [np.full((PIXEL_BATCH, *PIXELS), 1, np.uint8) for _ in sources]
-            copy = make_copy(targets, sources, drawn)
-            blocks[name] = [copy] * calls_per_block(PIXEL_BATCH * PIXEL_ROW_BYTES)
-        return blocks
+        ring = self.ring(workload, rows)
+        ring.fill(workload.chunks(rows))
+        if len(ring) != rows:
+            raise RuntimeError(f"{self.name} holds {len(ring):,} rows, not {rows:,}: bad adapter")
+        if checked:
+            drawn = ring.drawn(ring.draw(min(_CHECKED_LANES, rows))())
+            check_rows(self.name, workload, rows, drawn.columns, drawn.rows)
+        if workload.prioritized:
+            if checked:
+                check_priorities(self.name, ring)
+            _warm_up(ring)
+        return ring
 
 
-class Cpprb(Contender):
-    name = "cpprb"
-    how = (
-        "ReplayBuffer with an env_dict of the same five columns (done as bool), next_obs stored; "
-        "add with keyword arguments. It has no out=: its sample stands in both rows. reward and "
-        "done come back as (B, 1), no indices"
+def check_priorities(name: str, ring: Ring) -> None:
+    """Raise unless draws are as frequent as their priorities say, and weighted so.
+
+    All priorities are set.
+    """
+    graded = np.arange(ring.rows)
+    for start in range(0, ring.rows, CHUNK):
+        part = graded[start : start + CHUNK]
+        ring.update_rows(part, _GRADES[part % len(_GRADES)])
+    draw = ring.draw(_CHECKED_LANES)
+    counts = np.zeros(len(_GRADES))
+    strays = 0
+    priorities = (_GRADES + EPSILON) ** ALPHA
+    for _ in range(_DRAWS):
+        drawn = ring.drawn(draw())
+        assert drawn.rows is not None and drawn.weights is not None
+        is_row = drawn.weights > 0
+        strays += len(is_row) - np.count_nonzero(is_row)
+        grades, weights = drawn.rows[is_row] % len(_GRADES), drawn.weights[is_row]
+        counts += np.bincount(grades, minlength=len(_GRADES))
+        expected = priorities[grades] ** -BETA
+        # some divide by the batch's largest, some by the ring's
+        if not np.allclose(weights / weights.max(), expected / expected.max(), rtol=1e-3):
+            raise RuntimeError(f"{name} gave weights of other priorities: bad adapter")
+    if strays > ring.strays * _DRAWS * _CHECKED_LANES:
+        raise RuntimeError(f"{name} gave weights of 0: bad adapter")
+    held = np.bincount(graded % len(_GRADES), minlength=len(_GRADES)) * priorities
+    wanted = held / held.sum() * counts.sum()
+    chi_square = float(((counts - wanted) ** 2 / wanted).sum())
+    if chi_square > 60:  # by chance once in a hundred million runs, with 7 degrees of freedom
+        raise RuntimeError(f"{name} does not draw by priority: bad adapter")
+
+
+def _warm_up(ring: Ring) -> None:
+    """Priorities such as training leaves: of |N(0, 1)| for each row, and of many real steps."""
+    rng = np.random.default_rng(0)
+    for start in range(0, ring.rows, CHUNK):
+        part = np.arange(start, min(start + CHUNK, ring.rows))
+        ring.update_rows(part, rng.standard_normal(len(part)))
+    step = _step(ring, ONLINE_BATCH)
+    for _ in range(_WARM_UP_STEPS):
+        step()
+
+
+def cases_of(workload: Workload, rows: int, *, growth: bool = False) -> list[str]:
+    """The calls that are timed, by name; with ``growth`` those that tell how it grows with rows.
+
+    Batches larger than the ring are left out: some libraries refuse them.
+    """
+    if growth:
+        return [f"step({ONLINE_BATCH})" if workload.prioritized else f"sample({ONLINE_BATCH})"]
+    calls = ("sample", "update", "step") if workload.prioritized else ("sample",)
+    sizes = PIXEL_BATCHES if workload.pixels else SAMPLE_BATCHES
+    cases = [f"{call}({size})" for size in sizes if size <= rows for call in calls] + ["add"]
+    if not workload.pixels:
+        cases += [f"add_batch({size})" for size in ADD_BATCHES if size <= rows]
+    return cases + [f"add + step({ONLINE_BATCH})"] * workload.prioritized
+
+
+def blocks_of(ring: Ring, case: str) -> dict[str, Block]:
+    """The blocks of one case: under ``""``, and of draws into fixed arrays under `INTO_FIXED`."""
+    return {way: shortened(block) for way, block in _blocks_of(ring, case).items()}
+
+
+def _blocks_of(ring: Ring, case: str) -> dict[str, Block]:
+    call, _, size = case.removesuffix(")").partition("(")
+    ways = {"": False, INTO_FIXED: True} if ring.has_out else {"": False}
+    if call == "add":
+        return {"": ring.adds(_made(ring, _calls(ring, 1), 0))}
+    if call == "add_batch":
+        rows = int(size)
+        values = [_made(ring, rows, number) for number in range(_calls(ring, rows))]
+        return {"": [ring.batch_add(one) for one in values]}
+    lanes = int(size)
+    calls = _calls(ring, lanes)
+    if call == "sample":
+        return {way: [ring.draw(lanes, into_fixed=fixed)] * calls for way, fixed in ways.items()}
+    if call == "update":
+        return {"": Following(ring.draw(lanes), _updating(ring, lanes), calls)}
+    if call == "step":
+        return {way: [_step(ring, lanes, into_fixed=fixed)] * calls for way, fixed in ways.items()}
+    step = _step(ring, lanes)
+    adds = ring.adds(_made(ring, calls, 0))
+    return {"": [partial(_one_after_the_other, add, step) for add in adds]}
+
+
+def _calls(ring: Ring, lanes: int) -> int:
+    """Calls in a block; a draw of rows by priority takes longer."""
+    return calls_per_block(
+        (4 if ring.workload.prioritized else 1) * lanes * ring.workload.row_bytes
     )
 
-    def transition_blocks(self, rows: int) -> dict[str, Block]:
-        buffer = self._buffer(rows, {"shape": OBS}, {"shape": ACTION})
-        for chunk in transition_chunks(rows):
-            buffer.add(**self._named(chunk))
-        held = buffer.get_stored_size()
-        check_filled(self.name, held, rows, self._row(buffer), transition_chunks)
-        blocks: dict[str, Block] = {}
-        for batch_size in SAMPLE_BATCHES:
-            sample = partial(buffer.sample, batch_size)
-            blocks |= _same_for_both(sample, batch_size, ROW_BYTES)
-        blocks["add"] = [
-            partial(buffer.add, **self._named(one))
-            for one in single_transitions(calls_per_block(ROW_BYTES))
-        ]
-        blocks[f"add_batch({ADD_BATCH})"] = [
-            partial(buffer.add, **self._named(transitions(ADD_BATCH, number)))
-            for number in range(calls_per_block(ADD_BATCH * ROW_BYTES))
-        ]
-        return blocks
 
-    def pixel_blocks(self, rows: int) -> dict[str, Block]:
-        buffer = self._buffer(
-            rows, {"shape": PIXELS, "dtype": np.uint8}, {"shape": 1, "dtype": np.int64}
-        )
-        for chunk in pixel_chunks(rows):
-            buffer.add(**self._named(chunk))
-        check_filled(self.name, buffer.get_stored_size(), rows, self._row(buffer), pixel_chunks)
-        return _same_for_both(partial(buffer.sample, PIXEL_BATCH), PIXEL_BATCH, PIXEL_ROW_BYTES)
-
-    @staticmethod
-    def _buffer(rows: int, obs: dict[str, Any], action: dict[str, Any]) -> Any:
-        import cpprb
-
-        return cpprb.ReplayBuffer(
-            rows,
-            {"obs": obs, "act": action, "rew": {}, "next_obs": obs, "done": {"dtype": bool}},
-        )
-
-    @staticmethod
-    def _row(buffer: Any) -> list[NDArray[Any]]:
-        drawn = buffer.sample(1)
-        return [drawn[name] for name in ("obs", "act", "rew", "next_obs", "done")]
-
-    @staticmethod
-    def _named(values: Any) -> dict[str, Any]:
-        return dict(zip(("obs", "act", "rew", "next_obs", "done"), values, strict=True))
+def _made(ring: Ring, count: int, seed: int) -> Transitions:
+    return ring.workload.make(count, seed)
 
 
-class Rlox(Contender):
-    name = "rlox"
-    how = (
-        "ReplayBuffer (Rust); push and push_batch with the arrays that they take without a "
-        "conversion: flat float32, flags as uint8, made before the timing. It has no out=: its "
-        "sample stands in both rows, and takes a new seed a call. It returns a truncated column "
-        "more, flags as uint8, no indices. It stores float32 alone, so images are not compared"
-    )
-
-    def transition_blocks(self, rows: int) -> dict[str, Block]:
-        import rlox
-
-        buffer = rlox.ReplayBuffer(rows, OBS, ACTION)
-        for chunk in transition_chunks(rows):
-            buffer.push_batch(*self._flat(chunk))
-        drawn = buffer.sample(1, 0)
-        row = [drawn[name] for name in ("obs", "actions", "rewards", "next_obs", "terminated")]
-        check_filled(self.name, len(buffer), rows, row, transition_chunks)
-        blocks: dict[str, Block] = {}
-        for batch_size in SAMPLE_BATCHES:
-            # no function of ours in between: the seeds are counted in C
-            sample = map(partial(buffer.sample, batch_size), itertools.count()).__next__
-            blocks |= _same_for_both(sample, batch_size, ROW_BYTES)
-        blocks["add"] = [
-            partial(buffer.push, obs, action, reward, terminated, False, next_obs)
-            for obs, action, reward, next_obs, terminated in single_transitions(
-                calls_per_block(ROW_BYTES)
-            )
-        ]
-        blocks[f"add_batch({ADD_BATCH})"] = [
-            partial(buffer.push_batch, *self._flat(transitions(ADD_BATCH, number)))
-            for number in range(calls_per_block(ADD_BATCH * ROW_BYTES))
-        ]
-        return blocks
-
-    def pixel_blocks(self, rows: int) -> dict[str, Block]:
-        return {}
-
-    @staticmethod
-    def _flat(values: Transitions) -> tuple[NDArray[Any], ...]:
-        obs, action, reward, next_obs, terminated = values
-        truncated = np.zeros(len(reward), np.uint8)
-        return (
-            *(array.ravel() for array in (obs, next_obs, action, reward)),
-            terminated.view(np.uint8),
-            truncated,
-        )
+def _updating(ring: Ring, batch_size: int) -> Callable[[Any], Any]:
+    pool = max(2, min(_POOL, _POOLED // batch_size))
+    errors = np.random.default_rng(batch_size).standard_normal((pool, batch_size))
+    return ring.updating(itertools.cycle([ring.taken(one) for one in errors]).__next__)
 
 
-def _own_sample_blocks(buffer: Any, batch_size: int, row_bytes: int) -> dict[str, Block]:
-    calls = calls_per_block(batch_size * row_bytes)
-    out = buffer.make_batch(batch_size)
-    return {
-        f"sample({batch_size})": [partial(buffer.sample, batch_size)] * calls,
-        f"sample({batch_size}, out=)": [partial(buffer.sample, batch_size, out=out)] * calls,
-    }
+def _step(ring: Ring, batch_size: int, *, into_fixed: bool = False) -> Call:
+    draw = ring.draw(batch_size, into_fixed=into_fixed)
+    return partial(_passed_on, draw, _updating(ring, batch_size))
 
 
-def _same_for_both(sample: Call, batch_size: int, row_bytes: int) -> dict[str, Block]:
-    block = [sample] * calls_per_block(batch_size * row_bytes)
-    return {f"sample({batch_size})": block, f"sample({batch_size}, out=)": block}
+def _passed_on(draw: Call, update: Callable[[Any], Any]) -> None:
+    update(draw())
+
+
+def _one_after_the_other(first: Call, second: Call) -> None:
+    first()
+    second()
+
+
+def one_after_another(calls: list[Call]) -> None:
+    """What adds a batch to a library that has no call for it."""
+    for call in calls:
+        call()

@@ -4,7 +4,7 @@ import gc
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 # One timed operation; nobody looks at what it returns.
 Call = Callable[[], Any]
+
+
+_LONGEST_BLOCK = 3000.0  # microseconds
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,14 @@ def time_block(block: Block) -> float:
             gc.enable()
 
 
+def shortened(block: Block) -> Block:
+    """The block with fewer calls, where all of them would take more than a few milliseconds."""
+    calls = max(1, int(_LONGEST_BLOCK / time_block(block)))
+    if isinstance(block, Following):
+        return replace(block, times=min(block.times, calls))
+    return block[:calls]
+
+
 def _time_calls(block: Sequence[Call]) -> float:
     start = time.perf_counter_ns()
     for call in block:
@@ -105,5 +116,8 @@ class Timing:
 
 
 def ratio(own: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """The median of the rounds' own ratios: a slow minute of the machine cancels out."""
-    return float(np.median(own / other))
+    """How many times the other's time is ours: the median of the rounds' own ratios.
+
+    A slow minute of the machine cancels out.
+    """
+    return float(np.median(other / own))

@@ -14,19 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.contenders import Cpreplay, Library
 from benchmarks.interleave import Block, Timing, interleaved, ratio
 from benchmarks.machine import NOT_INSTALLED, describe_machine, package_version
+from benchmarks.tables import aligned, figures
 
-OURS = Cpreplay.name
+OURS = "cpreplay"
+OURS_FIXED = "cpreplay out="
 
-# case -> contender -> microseconds per call, of each round
+# case -> entry -> microseconds per call, of each round
 Samples = Mapping[str, Mapping[str, NDArray[np.float64]]]
 
 
-def new_report(
-    benchmark: str, contenders: Sequence[Library], settings: Mapping[str, Any]
-) -> dict[str, Any]:
+def new_report(benchmark: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """A report without results yet, as it goes into the JSON file."""
     return {
         "benchmark": benchmark,
@@ -34,40 +33,8 @@ def new_report(
         "machine": describe_machine(),
         "numpy": package_version("numpy"),
         "settings": dict(settings),
-        "contenders": {one.name: {"version": one.version, "how": one.how} for one in contenders},
         "results": [],
     }
-
-
-def write_files(report: Mapping[str, Any], json_path: Path | None, plot_path: Path | None) -> None:
-    """The JSON file and the chart, whichever is wanted."""
-    if json_path is not None:
-        json_path.write_text(json.dumps(report, indent=2) + "\n")
-    if plot_path is not None:
-        _plot(report, plot_path)
-
-
-def argument_parser(module: str, doc: str | None) -> argparse.ArgumentParser:
-    """A parser of the options that every benchmark has."""
-    summary, _, description = (doc or "").partition("\n")
-    parser = argparse.ArgumentParser(
-        prog=module,
-        description=f"{summary}{description}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--quick", action="store_true", help="small rings, to see that it works")
-    parser.add_argument("--rounds", type=positive, help="rounds (default 100, quick 3)")
-    parser.add_argument("--rows", type=positive, help="transitions (default 1,000,000)")
-    parser.add_argument(
-        "--only",
-        action="append",
-        metavar="TEXT",
-        help="cases whose 'workload case' contains it, such as 'transitions add'; may be repeated",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of the order of contenders")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write everything as JSON")
-    parser.add_argument("--plot", type=Path, metavar="PATH", help="draw a chart (matplotlib)")
-    return parser
 
 
 def positive(text: str) -> int:
@@ -78,18 +45,11 @@ def positive(text: str) -> int:
     return number
 
 
-def chosen(workload: str, cases: Sequence[str], only: Sequence[str] | None) -> list[str]:
-    """Those of the cases that ``--only`` asks for."""
-    return [
-        case for case in cases if not only or any(text in f"{workload} {case}" for text in only)
-    ]
-
-
 def measure(cases: Mapping[str, Mapping[str, Block]], rounds: int, seed: int) -> Samples:
     """Time all cases in interleaved rounds."""
     samples: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for case, contender, taken in interleaved(cases, rounds, random.Random(seed)):
-        samples[case][contender].append(taken)
+    for case, entry, taken in interleaved(cases, rounds, random.Random(seed)):
+        samples[case][entry].append(taken)
     return {
         case: {name: np.array(samples[case][name]) for name in blocks}
         for case, blocks in cases.items()
@@ -97,28 +57,33 @@ def measure(cases: Mapping[str, Mapping[str, Block]], rounds: int, seed: int) ->
 
 
 def case_result(
-    workload: str,
     case: str,
     samples: Mapping[str, NDArray[np.float64]],
+    *,
+    peers: Sequence[str],
     bounds: Sequence[str],
-    present: Sequence[Library],
 ) -> dict[str, Any]:
-    """One case as it goes into the JSON file: timings, and ours against the best of the others."""
+    """One case as it goes into the JSON file: timings, and how they compare.
+
+    ``times_as_fast`` has for each of our entries how many times its time the best peer takes;
+    ``times_the_bound`` how many times the nearest limit's time our last entry takes.
+    """
     timings = {name: Timing.of(taken) for name, taken in samples.items()}
     result: dict[str, Any] = {
-        "workload": workload,
         "case": case,
         "microseconds": {name: asdict(timing) for name, timing in timings.items()},
     }
-    others = {
-        "peer": [one.name for one in present if one.is_peer and one.name in timings],
-        "bound": [name for name in bounds if name in timings],
-    }
-    for kind, names in others.items():
-        if names:
-            best = min(names, key=lambda name: timings[name].median)
-            result[f"best_{kind}"] = best
-            result[f"ratio_to_best_{kind}"] = ratio(samples[OURS], samples[best])
+    ours = [name for name in (OURS, OURS_FIXED) if name in samples]
+    timed = [name for name in peers if name in samples]
+    if ours and timed:
+        best = min(timed, key=lambda name: timings[name].median)
+        result["best_peer"] = best
+        result["times_as_fast"] = {name: ratio(samples[name], samples[best]) for name in ours}
+    limits = [name for name in bounds if name in samples]
+    if ours and limits:
+        nearest = max(limits, key=lambda name: timings[name].median)
+        result["bound"] = nearest
+        result["times_the_bound"] = ratio(samples[nearest], samples[ours[-1]])
     return result
 
 
@@ -136,47 +101,54 @@ def heading(title: str, report: Mapping[str, Any]) -> str:
     )
 
 
-def table(
-    description: str,
+def cells(
     results: Sequence[Mapping[str, Any]],
-    contenders: Sequence[Library],
-    bounds: Sequence[str],
-) -> str:
-    """Medians with quartiles, a line a case."""
-    names = [*(one.name for one in contenders), *bounds]
-    missing = {one.name for one in contenders if one.version == NOT_INSTALLED}
-    header = ["us per call: median (quartiles)", *names, "ours / best peer"]
-    lines = [header + ["ours / copy"] * bool(bounds)]
-    for result in results:
-        cells = [result["case"]]
-        for name in names:
+    entries: Sequence[str],
+    missing: Sequence[str],
+    *,
+    labels: Sequence[str] | None = None,
+    quartiles: bool = True,
+) -> list[list[str]]:
+    """Medians in microseconds, a line a case; the first line is the head."""
+    ratios = ["best / ours"] + ["best / out="] * (OURS_FIXED in entries) + ["ours / limit"]
+    head = "us a call: median" + " (quartiles)" * quartiles
+    lines = [[head, *entries, *ratios]]
+    for label, result in zip(labels or [one["case"] for one in results], results, strict=True):
+        line = [label]
+        for name in entries:
             timing = result["microseconds"].get(name)
-            if timing is not None:
-                median, lower, upper = (_figures(number) for number in timing.values())
-                cells.append(f"{median} ({lower}-{upper})")
-            else:
-                cells.append(NOT_INSTALLED if name in missing else "-")
-        for kind in ("peer", "bound") if bounds else ("peer",):
-            quotient = result.get(f"ratio_to_best_{kind}")
-            cells.append("-" if quotient is None else f"{quotient:.2f} {result[f'best_{kind}']}")
-        lines.append(cells)
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    text = [
-        "  ".join(
-            cell.ljust(width) if number == 0 else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in lines
-    ]
-    text.insert(1, "-" * len(text[0]))
-    return "\n".join([f"\n{description}", *text])
+            line.append(
+                (NOT_INSTALLED if name in missing else "-")
+                if timing is None
+                else _spread(timing)
+                if quartiles
+                else figures(timing["median"])
+            )
+        for name in (OURS, OURS_FIXED) if OURS_FIXED in entries else (OURS,):
+            times = result.get("times_as_fast", {}).get(name)
+            line.append("-" if times is None else f"{figures(times)} {result['best_peer']}")
+        bound = result.get("times_the_bound")
+        line.append("-" if bound is None else f"{figures(bound)} {result['bound']}")
+        lines.append(line)
+    return lines
 
 
-def _figures(microseconds: float) -> str:
-    """Three figures, or all of them before the point."""
-    if microseconds >= 100:
-        return f"{microseconds:,.0f}"
-    return f"{microseconds:.1f}" if microseconds >= 10 else f"{microseconds:.2f}"
+def _spread(timing: Mapping[str, float]) -> str:
+    median, lower, upper = (figures(timing[name]) for name in Timing.__annotations__)
+    return f"{median} ({lower}-{upper})"
+
+
+def table(title: str, lines: Sequence[Sequence[str]]) -> str:
+    """Cells as text."""
+    return aligned(title, lines)
+
+
+def markdown(title: str, lines: Sequence[Sequence[str]]) -> str:
+    """Cells as a table of a page."""
+    head, *rest = lines
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    rows = [head, rule, *([f"`{line[0]}`", *line[1:]] for line in rest)]
+    return "\n".join([f"\n### {title}\n", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def legend(report: Mapping[str, Any], notes: Sequence[str]) -> str:
@@ -184,7 +156,8 @@ def legend(report: Mapping[str, Any], notes: Sequence[str]) -> str:
     lines = [
         f"{report['settings']['rounds']} rounds; in each the contenders run a block of calls in a "
         "random order, the garbage collector off.",
-        "A ratio is the median of the rounds' own ratios; below 1, cpreplay is the faster.",
+        "A ratio is the median of the rounds' own ratios; best / ours above 1: cpreplay is the "
+        "faster.",
         *notes,
     ]
     if report["settings"]["quick"]:
@@ -198,28 +171,82 @@ def legend(report: Mapping[str, Any], notes: Sequence[str]) -> str:
     return "\n" + "\n".join(textwrap.fill(line, 110, subsequent_indent="  ") for line in lines)
 
 
-def _plot(report: Mapping[str, Any], path: Path) -> None:
-    """A bar for each contender and case, with quartiles, on a logarithmic scale."""
+def write_json(report: Mapping[str, Any], path: Path) -> None:
+    """Everything, for other programs."""
+    path.write_text(json.dumps(report, indent=2) + "\n")
+
+
+def plot(report: Mapping[str, Any], path: Path) -> None:
+    """Time against the minibatch's size, and against the capacity, on logarithmic scales."""
     from matplotlib.figure import Figure
 
     results = report["results"]
-    names = list(dict.fromkeys(name for result in results for name in result["microseconds"]))
-    height = 0.8 / len(names)
-    figure = Figure(figsize=(9, 1 + 0.6 * len(results)), layout="constrained")
-    axes = figure.subplots()
-    for number, name in enumerate(names):
-        timed = [(y, one["microseconds"].get(name)) for y, one in enumerate(results)]
-        places = [y + (number - len(names) / 2) * height for y, timing in timed if timing]
-        timings = [timing for _, timing in timed if timing]
-        medians = [timing["median"] for timing in timings]
+    capacity = max(report["settings"]["rows"])
+    figure = Figure(figsize=(13, 4.5), layout="constrained")
+    panels = figure.subplots(1, 3)
+    for axes, workload, call in (
+        (panels[0], "uniform", "sample"),
+        (panels[1], "prioritized", "step"),
+    ):
+        _lines(
+            axes,
+            [
+                (_size(one["case"]), one["microseconds"])
+                for one in results
+                if (one["workload"], one["rows"]) == (workload, capacity)
+                and one["case"].startswith(f"{call}(")
+            ],
+        )
+        axes.set_title(f"{workload} {call}, {capacity:,} rows")
+        axes.set_xlabel("rows of the minibatch")
+    _lines(
+        panels[2],
+        sorted(
+            (
+                (one["rows"], one["microseconds"])
+                for one in results
+                if one["workload"] == "prioritized" and one["case"] == "step(256)"
+            ),
+            key=lambda point: point[0],
+        ),
+    )
+    panels[2].set_title("prioritized step(256)")
+    panels[2].set_xlabel("rows of the ring")
+    panels[0].set_ylabel("microseconds a call, median and quartiles")
+    handles = {line.get_label(): line for axes in panels for line in axes.containers}
+    figure.legend(list(handles.values()), list(handles), loc="outside right center")
+    figure.savefig(path, dpi=110)
+
+
+# An entry has the same colour in every panel.
+_COLOURS = (OURS, OURS_FIXED, "touch", "cpprb", "rlox", "stable-baselines3", "torchrl", "flashbax",
+            "tianshou")  # fmt: skip
+
+
+def _lines(axes: Any, points: Sequence[tuple[int, Mapping[str, Mapping[str, float]]]]) -> None:
+    names = dict.fromkeys(name for _, timed in points for name in timed)
+    for name in names:
+        timings = [(at, timed[name]) for at, timed in points if name in timed]
+        medians = [one["median"] for _, one in timings]
         spread = [
-            [one["median"] - one["lower_quartile"] for one in timings],
-            [one["upper_quartile"] - one["median"] for one in timings],
+            [one["median"] - one["lower_quartile"] for _, one in timings],
+            [one["upper_quartile"] - one["median"] for _, one in timings],
         ]
-        axes.barh(places, medians, height, xerr=spread, align="edge", label=name)
-    axes.set_yticks(range(len(results)), [f"{one['workload']} {one['case']}" for one in results])
-    axes.invert_yaxis()
+        axes.errorbar(
+            [at for at, _ in timings],
+            medians,
+            yerr=spread,
+            label=name,
+            color=f"C{_COLOURS.index(name)}" if name in _COLOURS else None,
+            marker="o",
+            markersize=3,
+            linestyle="--" if name in ("touch", "memcpy") else "-",
+            linewidth=2 if name.startswith(OURS) else 1,
+        )
     axes.set_xscale("log")
-    axes.set_xlabel("microseconds per call, median and quartiles")
-    axes.legend()
-    figure.savefig(path, dpi=150)
+    axes.set_yscale("log")
+    axes.grid(alpha=0.3)
+
+
+def _size(case: str) -> int:
+    return int(case.partition("(")[2].removesuffix(")"))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cpreplay import StoreReplay, StoreReplayGpu, __version__, kernels
+from cpreplay import StoreReplay, StoreReplayGpu, __version__, kernels, native
 from cpreplay.cuda_device import device_memory, import_cupy
 from cpreplay.errors import DeviceUnavailableError, ReplayError
 from cpreplay.inspection import draw_frames, inspect_file
@@ -113,6 +113,7 @@ def gather_facts() -> Facts:
         "back ends": {
             name: {"works": reason is None, "reason": reason} for name, reason in works.items()
         },
+        "host": {"host loops": native.described()},
         "memory": {
             "machine": host_memory(()),
             "usable here": host_memory(),

@@ -73,6 +73,12 @@ class DeviceOps:
 
     # Rows
 
+    def add_plain(self, values: Sequence[Any]) -> bool:
+        return False
+
+    def add_batch_plain(self, values: Sequence[Any]) -> bool:
+        return False
+
     @property
     def nbytes(self) -> int:
         arrays = (*self._arrays, self._control, self._last_invalid)

@@ -62,6 +62,9 @@ class DevicePriorities:
         arrays = (*self._levels, *self._tickets, self._winners, self._updates)
         return int(sum(array.nbytes for array in arrays))
 
+    def update_plain(self, rows: Any, tokens: Any, td_errors: Any) -> bool:
+        return False
+
     def levels(self) -> Sequence[Any]:
         self._mend()
         return self._levels

@@ -140,6 +140,8 @@ class BatchBlock:
                 f"a batch of {batch_size} takes {end:,} bytes, and at most {_LARGEST_BATCH:,} are "
                 "possible; draw it in parts"
             )
+        #: Indices, weights, tokens (-1 where there are none), then the columns; for compiled code.
+        self.offsets = np.array(offsets if weighted else [offsets[0], -1, -1, *offsets[1:]])
         record = {"names": names, "offsets": offsets, "itemsize": end}
         self._fields = np.dtype({**record, "formats": formats})  # type: ignore[call-overload]
         self._raw = np.dtype({**record, "formats": raw_formats})  # type: ignore[call-overload]
@@ -154,14 +156,14 @@ class BatchBlock:
         weights = tokens = None
         if self._weighted:
             weights, tokens = fields[WEIGHTS.name], fields[TOKENS.name]
-        memory = HostBatchMemory(self.layout, arrays, indices, weights, tokens, raw)
+        memory = HostBatchMemory(self.layout, arrays, indices, weights, tokens, raw, self.offsets)
         return Batch(self._names, arrays, indices, weights, tokens, memory=memory)
 
 
 class HostBatchMemory(BatchMemory):
     """The arrays of one batch as a draw writes them."""
 
-    __slots__ = ("raw", "rows", "tokens")
+    __slots__ = ("offsets", "raw", "rows", "tokens")
 
     def __init__(
         self,
@@ -171,9 +173,11 @@ class HostBatchMemory(BatchMemory):
         weights: NDArray[np.float32] | None,
         tokens: NDArray[np.int32] | None,
         raw: NDArray[Any],
+        offsets: NDArray[np.int64],
     ) -> None:
         super().__init__(layout, arrays, indices, weights, tokens)
         self.raw = raw
+        self.offsets = offsets
         self.rows = indices.view(np.uint64)
         #: The tokens as one word a lane.
         self.tokens = None if tokens is None else tokens.view(np.uint64)[:, 0]

@@ -84,8 +84,8 @@ class HostNStep:
         env, age = np.nonzero(np.arange(self._n) < complete[:, None])
         transitions = self._windows(step, env, age, count[env] - age)
         moved = full & ~ended
-        self._start = np.where(ended, 0, (self._start + moved) % self._n)
-        self._count = np.where(ended, 0, count - moved)
+        self._start[...] = np.where(ended, 0, (self._start + moved) % self._n)
+        self._count[...] = np.where(ended, 0, count - moved)
         return transitions
 
     def reset(self, mask: Any) -> None:

@@ -34,7 +34,15 @@ class HostOps:
     reading_waits = False
 
     def __init__(
-        self, layout: Layout, capacity: int, words: Words, seed: int, *, run: int | None
+        self,
+        layout: Layout,
+        capacity: int,
+        words: Words,
+        seed: int,
+        *,
+        run: int | None,
+        lock: Any,
+        snapshots: list[Any],
     ) -> None:
         self._layout = layout
         self._words = words
@@ -60,6 +68,12 @@ class HostOps:
         self.priorities = None if run is None else HostPriorities(self._control, capacity)
 
     # Rows
+
+    def add_plain(self, values: Sequence[Any]) -> bool:
+        return False
+
+    def add_batch_plain(self, values: Sequence[Any]) -> bool:
+        return False
 
     @property
     def nbytes(self) -> int:

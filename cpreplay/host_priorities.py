@@ -47,7 +47,8 @@ class HostPriorities:
         self._run = int(control["run"][0])
         self._capacity = capacity
         self._tree = HostSumTree(capacity)
-        self._settled = 0  # rows ever written whose leaves are set
+        #: Rows ever written whose leaves are set. In an array, which compiled code shares.
+        self.settled = np.zeros(1, np.int64)
         self._entering_leaf = functools.lru_cache(1)(entering_leaf)
 
     @property
@@ -67,6 +68,13 @@ class HostPriorities:
 
     def at_rest(self) -> bool:
         return True
+
+    def mend(self) -> None:
+        """Make the sums hold again where a change was broken off."""
+        self._tree.mend()
+
+    def update_plain(self, rows: Any, tokens: Any, td_errors: Any) -> bool:
+        return False
 
     def draw(self, batch: Batch, words: NDArray[np.uint64]) -> None:
         """Fill indices, weights and tokens of a batch, in proportion to the leaves."""
@@ -116,7 +124,7 @@ class HostPriorities:
 
     def take_up(self, run: int) -> None:
         self._run = run
-        self._settled = self._total.item()
+        self.settled[0] = self._total.item()
 
     def configure(self, alpha: float, beta: float, epsilon: float) -> None:
         control = self._control[0]
@@ -129,15 +137,16 @@ class HostPriorities:
         """Set the leaves of the rows that were added since, and mend what was broken off."""
         self._tree.mend()
         total = self._total.item()
-        if total == self._settled:
+        settled = self.settled.item()
+        if total == settled:
             return
-        count = min(total - self._settled, self._capacity)
+        count = min(total - settled, self._capacity)
         first = (total - count) % self._capacity
         before_end = min(count, self._capacity - first)
         leaf = self._entering_leaf(self._max_priority.item(), self._alpha.item())
         self._tree.fill(first, before_end, leaf)
         self._tree.fill(0, count - before_end, leaf)
-        self._settled = total
+        self.settled[0] = total
 
     def _raise_maximum(self, rows: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
         """Take the largest priority that was written into the maximum."""

@@ -16,6 +16,8 @@ from cpreplay.host_nstep import HostNStep
 from cpreplay.inputs import extra_values
 from cpreplay.integers import is_count, is_number
 from cpreplay.memory import format_bytes, host_memory
+from cpreplay.native import uses_compiled
+from cpreplay.native_nstep import NativeNStep
 from cpreplay.nstep_transitions import NStepTransitions
 from cpreplay.ops import NStepOps
 from cpreplay.schema import TRANSITION, transition_columns
@@ -266,7 +268,9 @@ class NStepBuffer(_NStep):
             extra_columns=extra_columns,
             memory=host_memory(),
         )
-        self._ops = HostNStep(self._columns, self._n, self._n_envs, self._gamma)
+        self._ops = (NativeNStep if uses_compiled() else HostNStep)(
+            self._columns, self._n, self._n_envs, self._gamma
+        )
 
 
 class GPUNStepBuffer(_NStep):

@@ -23,6 +23,16 @@ class RowOps(Protocol):
     def nbytes(self) -> int:
         """Bytes held for the whole life of the buffer: rows, control block, scratch."""
 
+    def add_plain(self, values: Sequence[Any]) -> bool:
+        """Store one transition at once, one value a column, where that needs no look by Python.
+
+        False: nothing was stored; go on with `ingest_row`. Takes no lock, and must not be called
+        under it.
+        """
+
+    def add_batch_plain(self, values: Sequence[Any]) -> bool:
+        """Likewise for a batch, and `ingest`."""
+
     def ingest_row(self, values: Sequence[Any]) -> list[Any]:
         """Check one transition, one value per column, and return it ready for `store_row`.
 
@@ -136,6 +146,12 @@ class PriorityOps(Protocol):
         draw are skipped and counted. Errors without a finite leaf, rows that are not held, and
         tokens of another run raise on the host and change nothing; the device skips and counts
         their lanes.
+        """
+
+    def update_plain(self, rows: Any, tokens: Any, td_errors: Any) -> bool:
+        """Do a whole update at once, where what is given needs no look by Python.
+
+        False: nothing was changed; go on with `ingest`.
         """
 
     def configure(self, alpha: float, beta: float, epsilon: float) -> None:

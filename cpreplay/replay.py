@@ -25,6 +25,8 @@ from cpreplay.integers import is_count
 from cpreplay.invariants import check_priorities, check_ring
 from cpreplay.known_total import KnownTotal
 from cpreplay.memory import host_memory, refuse_too_large
+from cpreplay.native import uses_compiled
+from cpreplay.native_ops import NativeOps
 from cpreplay.ops import Ops, PriorityOps
 from cpreplay.philox import checked_seed
 from cpreplay.policies import Policy, check_batch_size, check_range
@@ -115,6 +117,8 @@ class _Replay(Checkpoints):
         host values are uploaded in one transfer, and cpreplay waits for nothing.
         """
         values = self._values(obs, action, reward, next_obs, terminated, extra)
+        if self._ops.add_plain(values):
+            return
         row = self._ops.ingest_row(values)  # not under the lock: it may run the caller's code
         with self._lock:
             if self._snapshots:
@@ -158,6 +162,8 @@ class _Replay(Checkpoints):
         which waits.
         """
         values = self._values(obs, action, reward, next_obs, terminated, extra)
+        if mask is None and self._ops.add_batch_plain(values):
+            return
         columns, rows = self._ops.ingest(values)
         count: int | None = rows
         if mask is not None:
@@ -465,6 +471,9 @@ class _Replay(Checkpoints):
                     "priorities, or has lost them; give one of this buffer's own sample"
                 )
             batch = batch.indices
+        with self._lock:
+            if self._priorities.update_plain(batch, tokens, td_errors):
+                return
         update = self._priorities.ingest(batch, tokens, td_errors)  # may run the caller's code
         with self._lock:
             self._priorities.update(*update)
@@ -726,7 +735,18 @@ class StoreReplay(_Replay):
             where = "this machine or control group"
             refuse_too_large(row, self._capacity, tree, host_memory(), where)
         run = _new_run(prioritized)
-        self._use(HostOps(self._layout, self._capacity, words, seed, run=run))
+        kind = NativeOps if uses_compiled() else HostOps
+        self._use(
+            kind(
+                self._layout,
+                self._capacity,
+                words,
+                seed,
+                run=run,
+                lock=self._lock,
+                snapshots=self._snapshots,
+            )
+        )
         self._own_generator = own_generator
 
     @classmethod

@@ -80,10 +80,14 @@ def numbered_seed(state: Mapping[str, Any], seed: int | None) -> int:
 class GeneratorWords:
     """The words of a NumPy generator, drawn one after the other."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
+    def __init__(self, rng: np.random.Generator, *, own: bool = False) -> None:
         self._bits = rng.bit_generator
+        #: Where compiled code takes the words itself: from a generator that nobody else draws from.
+        self.capsule: Any = None
         if type(self._bits) in _RAW_64_BIT:
             raw = self._bits.random_raw
+            if own:
+                self.capsule = self._bits.capsule
             self.draw: Draw = lambda draw, lanes, purpose: raw(lanes)
         else:
             self.draw = lambda draw, lanes, purpose: rng.integers(0, 2**64, lanes, np.uint64)
@@ -122,7 +126,7 @@ def word_source(seed: int, rng: Any) -> Words:
             raise ConfigurationError(f"rng={rng!r}: the only generator with a name is 'philox'")
         return PhiloxWords(seed)
     if rng is None:
-        rng = np.random.Generator(np.random.PCG64(seed))
+        return GeneratorWords(np.random.Generator(np.random.PCG64(seed)), own=True)
     if not isinstance(rng, np.random.Generator):
         raise ConfigurationError(
             f"rng={rng!r}: a numpy.random.Generator is wanted, or 'philox'; make one with "

@@ -17,8 +17,8 @@ __device__ __forceinline__ i64 row_of_span(u64 word, i64 span) {
     return (i64)__umul64hi(word, (u64)span);
 }
 
-__device__ __forceinline__ i64 draw_row(const control_t* c, i64 lane, i64 lanes) {
-    const u64 word = philox_word(c->key, c->draws, lane, PURPOSE_ROWS);
+// The row of a lane, from its random word.
+__device__ __forceinline__ i64 draw_row(const control_t* c, u64 word, i64 lane, i64 lanes) {
     const i64 size = ring_size(c);
     if (c->demo_count > 0) {
         const i64 online = size - c->demo_count;
@@ -34,8 +34,10 @@ __device__ __forceinline__ i64 draw_row(const control_t* c, i64 lane, i64 lanes)
 
 // draw_rows: indices i64[lanes] by the policy in force. A thread a lane, since lanes are independent.
 extern "C" __global__ void draw_rows(const control_t* control, i64 lanes, i64* indices) {
-    for (i64 lane = grid_start(); lane < lanes; lane += grid_step())
-        indices[lane] = draw_row(control, lane, lanes);
+    for (i64 lane = grid_start(); lane < lanes; lane += grid_step()) {
+        const u64 word = philox_word(control->key, control->draws, lane, PURPOSE_ROWS);
+        indices[lane] = draw_row(control, word, lane, lanes);
+    }
 }
 
 // draw_range: indices i64[lanes], uniform in [low, high); and tokens u64[lanes], null without

@@ -78,41 +78,66 @@ __device__ __forceinline__ void write_window(const nstep_t& s, i64 env, i64 row,
     s.truncated_out[row] = s.truncated[env] != 0;
 }
 
+// What becomes of an environment in one step.
+struct move_t {
+    bool stepped, ended;
+    i64 start, held;  // where its pending steps begin, and how many there are with this one
+    i64 complete;     // windows that go out
+};
+
+__device__ __forceinline__ move_t move_of(const nstep_t& s, i64 env) {
+    move_t m;
+    m.stepped = !s.mask || s.mask[env];
+    m.ended = s.terminated[env] || s.truncated[env];
+    m.start = s.starts[env];
+    m.held = s.counts[env] + 1;
+    m.complete = !m.stepped ? 0 : m.ended ? m.held : m.held == s.n ? 1 : 0;
+    return m;
+}
+
+// Keeps the step that an environment took. By all threads of a block, as the next.
+__device__ __forceinline__ void keep_step(const nstep_t& s, i64 env, const move_t& m) {
+    const i64 slot = env * s.n + (m.start + m.held - 1) % s.n;
+    for (i64 c = 0; c < s.kept_columns; ++c) {
+        const kept_t& k = s.kept[c];
+        copy_row(k, k.pending + slot * k.bytes, k.step + env * k.bytes);
+    }
+}
+
+// Copies the columns of window j to a row of the output.
+__device__ __forceinline__ void copy_window(const nstep_t& s, i64 env, const move_t& m, i64 j,
+                                            i64 row) {
+    const i64 slot = env * s.n + (m.start + j) % s.n;
+    for (i64 c = 0; c < s.kept_columns; ++c) {
+        const kept_t& k = s.kept[c];
+        if (k.out) copy_row(k, k.out + row * k.bytes, k.pending + slot * k.bytes);
+    }
+    const kept_t& last = s.next_obs;
+    copy_row(last, last.out + row * last.bytes, last.step + env * last.bytes);
+}
+
+// Moves the ring of an environment that stepped. By one thread.
+__device__ __forceinline__ void move_ring(const nstep_t& s, i64 env, const move_t& m) {
+    const i64 moved = !m.ended && m.held == s.n;
+    s.starts[env] = m.ended ? 0 : (m.start + moved) % s.n;
+    s.counts[env] = m.ended ? 0 : m.held - moved;
+}
+
 // append_steps: a block an environment, since its windows share what they end with; a barrier stands
 // between the step that comes in and the windows that go out.
 extern "C" __global__ void append_steps(nstep_t s) {
     for (i64 env = blockIdx.x; env < s.n_envs; env += gridDim.x) {
         const i64 base = env * s.n;
-        const bool stepped = !s.mask || s.mask[env];
-        const i64 start = s.starts[env], held = s.counts[env] + 1;
-        const bool ended = s.terminated[env] || s.truncated[env];
-        const i64 complete = !stepped ? 0 : ended ? held : held == s.n ? 1 : 0;
-        if (stepped)
-            for (i64 c = 0; c < s.kept_columns; ++c) {
-                const kept_t& k = s.kept[c];
-                copy_row(k, k.pending + (base + (start + held - 1) % s.n) * k.bytes,
-                         k.step + env * k.bytes);
-            }
+        const move_t m = move_of(s, env);
+        if (m.stepped) keep_step(s, env, m);
         __syncthreads();
-        for (i64 j = 0; j < complete; ++j) {
-            for (i64 c = 0; c < s.kept_columns; ++c) {
-                const kept_t& k = s.kept[c];
-                if (k.out)
-                    copy_row(k, k.out + (base + j) * k.bytes,
-                             k.pending + (base + (start + j) % s.n) * k.bytes);
-            }
-            const kept_t& last = s.next_obs;
-            copy_row(last, last.out + (base + j) * last.bytes, last.step + env * last.bytes);
-        }
+        for (i64 j = 0; j < m.complete; ++j) copy_window(s, env, m, j, base + j);
         for (i64 j = threadIdx.x; j < s.n; j += blockDim.x) {
-            s.valid[base + j] = j < complete;
-            if (j < complete) write_window(s, env, base + j, (start + j) % s.n, held - j);
+            s.valid[base + j] = j < m.complete;
+            if (j < m.complete)
+                write_window(s, env, base + j, (m.start + j) % s.n, m.held - j);
         }
-        if (threadIdx.x == 0 && stepped) {  // what others have read before the barrier
-            const i64 moved = !ended && held == s.n;
-            s.starts[env] = ended ? 0 : (start + moved) % s.n;
-            s.counts[env] = ended ? 0 : held - moved;
-        }
+        if (threadIdx.x == 0 && m.stepped) move_ring(s, env, m);  // read before the barrier
     }
 }
 

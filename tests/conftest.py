@@ -16,12 +16,14 @@ import numpy as np
 import pytest
 
 import cpreplay
+from cpreplay import native
 from tests.cuda_emulator import emu, fakecupy
 from tests.cuda_emulator.fakecupy._modules import modules
 from tests.cuda_emulator.fakecupy._simulation import sim
 
 SCHEDULES = os.environ.get("CPREPLAY_EMU_SEEDS", "0 1").split()
 EMULATED = [f"emulated-{seed}" for seed in SCHEDULES]
+HOSTS = {"host": "numpy", "native": "native"}  # and what CPREPLAY_HOST is for each
 GPU = pytest.param("gpu", marks=pytest.mark.gpu)
 
 
@@ -52,7 +54,9 @@ class Backend:
             return cpreplay.StoreReplayGpu(*args, **options)
         if "rng" not in options:
             options["rng"] = "philox"
-        return cpreplay.StoreReplay(*args, **options)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CPREPLAY_HOST", HOSTS[self.name])
+            return cpreplay.StoreReplay(*args, **options)
 
     def array(self, values: Any, dtype: Any = None) -> Any:
         """An array in the back end's own memory."""
@@ -92,7 +96,12 @@ def real_gpu() -> Backend:
 
 
 def _backend(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
-    if name == "host":
+    if name in HOSTS:
+        monkeypatch.setenv("CPREPLAY_HOST", HOSTS[name])
+        if name == "native" and native.MISSING is not None:
+            if os.environ.get("CPREPLAY_REQUIRE_NATIVE") == "1":
+                pytest.fail(f"CPREPLAY_REQUIRE_NATIVE=1, but {native.MISSING}")
+            pytest.skip(f"the compiled loops are not built: {native.MISSING}")
         yield Backend(name)
         return
     backend = real_gpu() if name == "gpu" else emulated(monkeypatch, int(name.split("-")[1]))
@@ -100,7 +109,7 @@ def _backend(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
     backend.cupy.cuda.Device().synchronize()  # a finding in work still queued fails this test
 
 
-@pytest.fixture(params=["host", *EMULATED, GPU])
+@pytest.fixture(params=[*HOSTS, *EMULATED, GPU])
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
     yield from _backend(request.param, monkeypatch)
 

@@ -15,97 +15,110 @@ import pytest
 
 import cpreplay
 from benchmarks import (
+    bounds,
     checkpoint_formats,
     checkpoints,
     contenders,
-    prioritized,
+    device,
+    peers,
     restart_pool,
-    uniform,
 )
 from benchmarks.checkpoint_formats import other_formats
-from benchmarks.copy_bound import copy_loops
-from benchmarks.interleave import Following, interleaved, ratio, time_block
+from benchmarks.contenders import blocks_of, cases_of, check_priorities
+from benchmarks.interleave import Following, interleaved, ratio, shortened, time_block
+from benchmarks.libraries import CONTENDERS
+from benchmarks.libraries.ours import Cpreplay, CpreplayRing
 from benchmarks.machine import NOT_INSTALLED, describe_machine
-from benchmarks.prioritized_contenders import PrioritizedCpreplay, check_draws
+from benchmarks.workloads import PIXELS, PRIORITIZED, UNIFORM, check_rows
+from tests.conftest import Backend
 
 ROOT = Path(__file__).resolve().parents[1]
-SMALL = ["--quick", "--rounds", "2", "--rows", "5000", "--pixel-rows", "64"]
-SMALL_PRIORITIZED = ["--quick", "--rounds", "2", "--rows", "5000"]
+SMALL = [
+    *("--quick", "--rounds", "2", "--rows", "5000", "--pixel-rows", "64"),
+    *("--growth", "2000", "7000"),
+]
 SMALL_CHECKPOINTS = [
     *("--quick", "--rounds", "1", "--rows", "500", "--frame-rows", "40"),
     *("--gigabytes", "0.01", "--seconds", "0.01"),
 ]
+DRAWS = ("sample", "step")
+needs_a_compiler = pytest.mark.skipif(bounds.loops() is None, reason="there is no C compiler")
 
 
-def test_the_quick_benchmark_times_every_installed_contender_in_every_case(tmp_path):
-    path = tmp_path / "uniform.json"
+def test_the_quick_benchmark_times_every_installed_library_in_every_case(tmp_path):
+    path, page = tmp_path / "peers.json", tmp_path / "peers.md"
+    files = ["--json", path, "--markdown", page]
     run = subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / "uniform.py", *SMALL, "--json", path],
+        [sys.executable, ROOT / "benchmarks" / "peers.py", *SMALL, *files],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert run.returncode == 0, run.stderr
     report = json.loads(path.read_text())
 
-    assert report["settings"] == {"rounds": 2, "rows": 5000, "pixel_rows": 64, "quick": True}
+    assert report["settings"] == {
+        "rounds": 2,
+        "rows": [5000],
+        "pixel_rows": 64,
+        "growth": [2000, 7000],
+        "quick": True,
+    }
     assert {"cpu", "cores", "caches", "python"} <= report["machine"].keys()
     assert report["numpy"] == np.__version__
-    assert list(report["contenders"]) == ["cpreplay", "cpprb", "rlox"]
-    installed = {
-        name for name, one in report["contenders"].items() if one["version"] != NOT_INSTALLED
-    }
-    assert "cpreplay" in installed
-    assert [(one["workload"], one["case"]) for one in report["results"]] == [
-        (workload, case) for workload, cases in uniform.CASES.items() for case in cases
+    assert list(report["contenders"]) == [
+        *("cpreplay", "cpprb", "rlox", "stable-baselines3", "torchrl", "flashbax", "tianshou"),
+    ]
+    installed = {one.name: one.workloads for one in CONTENDERS if one.version != NOT_INSTALLED}
+    for name in report["contenders"].keys() - installed.keys():
+        assert f"{name} is not installed and is left out" in run.stdout
+    assert [(one["workload"], one["rows"], one["case"]) for one in report["results"]] == [
+        *(("uniform", 5000, case) for case in cases_of(UNIFORM, 5000)),
+        *(("prioritized", 5000, case) for case in cases_of(PRIORITIZED, 5000)),
+        *(("pixels", 64, case) for case in cases_of(PIXELS, 64)),
+        ("uniform", 2000, "sample(256)"),
+        ("prioritized", 2000, "step(256)"),
+        ("uniform", 7000, "sample(256)"),
+        ("prioritized", 7000, "step(256)"),
     ]
     for result in report["results"]:
-        expected = installed - ({"rlox"} if result["workload"] == "pixels" else set())
-        assert expected <= result["microseconds"].keys()
+        case, timed = result["case"], result["microseconds"].keys()
+        assert {name for name, names in installed.items() if result["workload"] in names} == (
+            timed - {"cpreplay out=", "touch", "memcpy", "empty call"}
+        )
+        draws = case.startswith(DRAWS)
+        assert ("cpreplay out=" in timed) == draws
+        assert ("empty call" in timed) == (case == "add" or case.startswith("add_batch"))
+        if bounds.loops() is not None:
+            limited = draws or case.startswith("add_batch")
+            assert ("touch" in timed or "memcpy" in timed) == limited
         for timing in result["microseconds"].values():
             assert 0 < timing["lower_quartile"] <= timing["median"] <= timing["upper_quartile"]
-        assert ("best_peer" in result) == bool(expected - {"cpreplay"})
-        assert result["case"] in run.stdout
-    bounded = report["results"][-1]
-    assert {"np.copyto", "memmove"} <= bounded["microseconds"].keys()
-    assert bounded["ratio_to_best_bound"] > 0
-    assert "not compared" in run.stdout
+        assert ("best_peer" in result) == (len(installed) > 1)
+        assert case in run.stdout
+        assert f"`{case}`" in page.read_text()
     assert "are not for comparison" in " ".join(run.stdout.split())
 
 
-def test_the_quick_prioritized_benchmark_times_every_installed_contender_in_every_case(tmp_path):
-    path = tmp_path / "prioritized.json"
-    run = subprocess.run(
-        [
-            sys.executable,
-            ROOT / "benchmarks" / "prioritized.py",
-            *SMALL_PRIORITIZED,
-            "--json",
-            path,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert run.returncode == 0, run.stderr
-    report = json.loads(path.read_text())
+@pytest.mark.parametrize("contender", CONTENDERS, ids=lambda one: one.name)
+def test_every_installed_library_holds_and_draws_what_went_in(contender):
+    if contender.version == NOT_INSTALLED:
+        pytest.skip(f"{contender.name} is not installed")
+    for workload, rows in ((UNIFORM, 600), (PRIORITIZED, 20_000), (PIXELS, 20)):
+        if workload.name in contender.workloads:
+            ring = contender.full_ring(workload, rows)
+            for case in cases_of(workload, rows):
+                for block in blocks_of(ring, case).values():
+                    assert time_block(block) > 0
 
-    assert report["settings"] == {"rounds": 2, "rows": 5000, "quick": True}
-    assert list(report["contenders"]) == ["cpreplay", "cpprb", "rlox", "torchrl"]
-    installed = {
-        name for name, one in report["contenders"].items() if one["version"] != NOT_INSTALLED
-    }
-    assert "cpreplay" in installed
-    for name in report["contenders"].keys() - installed:
-        assert f"{name} is not installed and is left out" in run.stdout
-    assert [one["case"] for one in report["results"]] == prioritized.CASES
-    for result in report["results"]:
-        assert installed == result["microseconds"].keys()
-        for timing in result["microseconds"].values():
-            assert 0 < timing["lower_quartile"] <= timing["median"] <= timing["upper_quartile"]
-        assert ("best_peer" in result) == bool(installed - {"cpreplay"})
-        assert result["case"] in run.stdout
-    assert "are not for comparison" in " ".join(run.stdout.split())
+
+def test_batches_are_no_larger_than_the_ring():
+    assert cases_of(UNIFORM, 300) == ["sample(32)", "sample(256)", "add", "add_batch(64)"]
+    assert cases_of(PIXELS, 40) == ["sample(32)", "add"]
+    assert cases_of(PRIORITIZED, 10**6)[-7:] == [
+        *("sample(32768)", "update(32768)", "step(32768)"),
+        *("add", "add_batch(64)", "add_batch(4096)", "add + step(256)"),
+    ]
 
 
 def test_a_prioritized_step_updates_the_rows_that_it_has_just_drawn(monkeypatch):
@@ -123,63 +136,102 @@ def test_a_prioritized_step_updates_the_rows_that_it_has_just_drawn(monkeypatch)
 
     for name in ("add", "add_batch", "sample", "update_priorities"):
         watch(name)
-    blocks = PrioritizedCpreplay().blocks(300)
-    assert sorted(blocks) == sorted(prioritized.CASES)
-    for case, names in {
-        "sample(64)": ["sample"],
-        "step(64, out=)": ["sample", "update_priorities"],
-        "add": ["add"],
-        "add_batch(64)": ["add_batch"],
-        "add + step(256)": ["add", "sample", "update_priorities"],
-    }.items():
-        log.clear()
-        blocks[case][0]()
-        assert [name for name, _ in log] == names
+    ring = Cpreplay().full_ring(PRIORITIZED, 300)
+    for case, ways, names in (
+        ("sample(32)", ["", "out="], ["sample"]),
+        ("step(32)", ["", "out="], ["sample", "update_priorities"]),
+        ("add", [""], ["add"]),
+        ("add_batch(64)", [""], ["add_batch"]),
+        ("add + step(256)", [""], ["add", "sample", "update_priorities"]),
+    ):
+        blocks = blocks_of(ring, case)
+        assert list(blocks) == ways
+        for block in blocks.values():
+            log.clear()
+            block[0]()
+            assert [name for name, _ in log] == names
     assert log[2][1] is log[1][1]
+    (updates,) = blocks_of(ring, "update(32)").values()
     log.clear()
-    time_block(blocks["update(64)"])
+    time_block(updates)
     assert [name for name, _ in log] == ["sample", "update_priorities"] * (len(log) // 2)
     assert all(drawn[1] is updated[1] for drawn, updated in zip(log[::2], log[1::2], strict=True))
 
 
-def test_draws_that_do_not_follow_the_priorities_or_are_of_other_rows_are_refused(monkeypatch):
+def test_draws_into_fixed_arrays_are_into_the_same_ones_again():
+    ring = Cpreplay().full_ring(UNIFORM, 300)
+    blocks = blocks_of(ring, "sample(32)")
+    assert blocks["out="][0]() is blocks["out="][1]()
+    assert blocks[""][0]() is not blocks[""][1]()
+
+
+def test_draws_that_do_not_follow_the_priorities_or_are_of_other_rows_are_refused():
     rows = 20_000
 
-    class Uniform(PrioritizedCpreplay):
+    class Uniform(CpreplayRing):
         def draw(self, batch_size, *, into_fixed=False):
-            return lambda: self._buffer.sample_range(batch_size, 0, rows)
+            return lambda: self.buffer.sample_range(batch_size, 0, rows)
 
         def drawn(self, batch):
-            columns, indices, _ = super().drawn(batch)
-            return columns, indices, (0.03 * 2.0 ** (indices % 8) + 1e-6) ** (0.6 * -0.4)
+            drawn = super().drawn(batch)
+            weights = (0.03 * 2.0 ** (drawn.rows % 8) + 1e-6) ** (0.6 * -0.4)
+            return contenders.Drawn(drawn.columns, drawn.rows, weights)
 
-    class Unweighted(PrioritizedCpreplay):
+    class Unweighted(CpreplayRing):
         def drawn(self, batch):
-            columns, indices, weights = super().drawn(batch)
-            return columns, indices, np.ones_like(weights)
+            drawn = super().drawn(batch)
+            return contenders.Drawn(drawn.columns, drawn.rows, np.ones_like(drawn.weights))
 
-    class Shifted(PrioritizedCpreplay):
+    class Weightless(CpreplayRing):
         def drawn(self, batch):
-            columns, indices, weights = super().drawn(batch)
-            return columns, (indices + 8) % rows, weights
+            drawn = super().drawn(batch)
+            drawn.weights[:5] = 0
+            return drawn
 
-    class Outside(PrioritizedCpreplay):
+    class Shifted(CpreplayRing):
         def drawn(self, batch):
-            columns, indices, weights = super().drawn(batch)
-            return columns, indices + 2 * rows, weights
+            drawn = super().drawn(batch)
+            return contenders.Drawn(drawn.columns, (drawn.rows + 8) % rows, drawn.weights)
 
-    for adapter, complaint in (
-        (PrioritizedCpreplay, None),
+    class Outside(CpreplayRing):
+        def drawn(self, batch):
+            drawn = super().drawn(batch)
+            return contenders.Drawn(drawn.columns, drawn.rows + 2 * rows, drawn.weights)
+
+    for ring, complaint in (
+        (CpreplayRing, None),
         (Uniform, "does not draw by priority"),
         (Unweighted, "gave weights of other priorities"),
+        (Weightless, "gave weights of 0"),
         (Shifted, "gave a row that was never added"),
-        (Outside, "gave rows outside the ring"),
+        (Outside, "gave a row that was never added"),
     ):
-        contender = adapter()
-        contender.fill(rows)
+
+        class Adapter(Cpreplay):
+            pass
+
+        Adapter.ring = ring
         refused = pytest.raises(RuntimeError, match=f"cpreplay {complaint}")
         with refused if complaint else nullcontext():
-            check_draws(contender, rows)
+            Adapter().full_ring(PRIORITIZED, rows)
+
+
+def test_a_ring_that_allows_strays_may_have_that_share_of_them_and_no_more():
+    class Straying(CpreplayRing):
+        strays = 0.01
+        lost = 2  # of 200 lanes
+
+        def drawn(self, batch):
+            drawn = super().drawn(batch)
+            drawn.weights[: self.lost] = 0
+            return drawn
+
+    ring = Straying(PRIORITIZED, 2000)
+    ring.fill(PRIORITIZED.chunks(2000))
+    check_priorities("cpreplay", ring)
+    ring.lost = 3
+    with pytest.raises(RuntimeError, match="cpreplay gave weights of 0"):
+        check_priorities("cpreplay", ring)
 
 
 def test_a_following_block_times_only_what_follows_and_hands_it_what_came_before():
@@ -194,35 +246,59 @@ def test_a_following_block_times_only_what_follows_and_hands_it_what_came_before
     assert 0 < taken < 5000
 
 
+def test_blocks_of_slow_calls_are_cut_to_a_few_milliseconds():
+    def slow(*_):
+        time.sleep(0.002)
+
+    assert len(shortened([slow] * 50)) == 1
+    assert shortened(Following(int, slow, 50)).times == 1
+    assert len(shortened([int] * 50)) == 50
+
+
 def test_a_missing_peer_has_a_column_that_says_so(monkeypatch, capsys):
     monkeypatch.setattr(contenders, "package_version", lambda name: NOT_INSTALLED)
-    uniform.main([*SMALL, "--only", "transitions add"])
+    peers.main([*SMALL, "--growth", "--only", "prioritized 5000 add_batch"])
     lines = capsys.readouterr().out.splitlines()
-    (add,) = (line for line in lines if line.startswith("add "))
-    assert add.count(NOT_INSTALLED) == 2
+    (add,) = (line for line in lines if line.startswith("add_batch(64) "))
+    # Stable-Baselines3 has no priorities
+    assert add.count(NOT_INSTALLED) == 5
     assert any(line.startswith("rlox not installed: ") for line in lines)
 
 
 def test_a_ring_that_is_not_full_or_holds_other_rows_is_refused(monkeypatch):
-    adapter = contenders.Cpreplay()
-    adapter.transition_blocks(300)
-    adapter.pixel_blocks(20)
+    adapter = Cpreplay()
+    adapter.full_ring(UNIFORM, 300)
+    adapter.full_ring(PIXELS, 20)
     add_batch = cpreplay.StoreReplay.add_batch
 
     def exchanged(self, obs, action, reward, next_obs, terminated):
         return add_batch(self, next_obs, action, reward, obs, terminated)
 
     monkeypatch.setattr(cpreplay.StoreReplay, "add_batch", exchanged)
-    for fill in (adapter.transition_blocks, adapter.pixel_blocks):
+    for workload in (UNIFORM, PIXELS):
         with pytest.raises(RuntimeError, match="cpreplay gave a row that was never added"):
-            fill(20)
+            adapter.full_ring(workload, 20)
     monkeypatch.setattr(
         cpreplay.StoreReplay,
         "add_batch",
         lambda self, *columns: add_batch(self, *(column[:5] for column in columns)),
     )
     with pytest.raises(RuntimeError, match="cpreplay holds 5 rows, not 20"):
-        adapter.transition_blocks(20)
+        adapter.full_ring(UNIFORM, 20)
+
+
+def test_drawn_rows_are_looked_for_where_their_numbers_say_or_anywhere():
+    obs, action, reward, next_obs, terminated = UNIFORM.make(20, 0)
+    lanes = np.array([3, 19])
+    drawn = [column[lanes] for column in (obs, action, reward[:, None], next_obs, terminated)]
+    check_rows("x", UNIFORM, 20, drawn, None)
+    check_rows("x", UNIFORM, 20, drawn, lanes)
+    for rows in ([3, 18], [3, 20], [-17, 19]):
+        with pytest.raises(RuntimeError, match="x gave a row that was never added"):
+            check_rows("x", UNIFORM, 20, drawn, np.array(rows))
+    drawn[4] = ~drawn[4]
+    with pytest.raises(RuntimeError, match="x gave a row that was never added"):
+        check_rows("x", UNIFORM, 20, drawn, None)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell")
@@ -231,31 +307,164 @@ def test_the_cores_are_those_that_this_process_may_use(monkeypatch):
     assert describe_machine()["cores"] == 3
 
 
-def test_a_case_that_does_not_exist_is_refused():
+def test_a_case_or_a_library_that_does_not_exist_is_refused(capsys):
     with pytest.raises(SystemExit, match="no case is like nonsense"):
-        uniform.main([*SMALL, "--only", "nonsense"])
-    with pytest.raises(SystemExit, match="no case is like nonsense"):
-        prioritized.main([*SMALL_PRIORITIZED, "--only", "nonsense"])
+        peers.main([*SMALL, "--only", "nonsense"])
+    with pytest.raises(SystemExit):
+        peers.main([*SMALL, "--peers", "nonsense"])
+    assert "invalid choice" in capsys.readouterr().err
+
+
+def test_only_the_libraries_that_are_asked_for_stand_beside_ours(capsys, tmp_path):
+    path = tmp_path / "own.json"
+    only = ["--only", "uniform 5000 add", "--peers"]
+    peers.main([*SMALL, "--growth", "--json", str(path), *only])
+    assert list(json.loads(path.read_text())["contenders"]) == ["cpreplay"]
+    assert "rlox" not in capsys.readouterr().out
 
 
 def test_a_chart_is_drawn_where_matplotlib_is(tmp_path):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="it draws the chart")
     path = tmp_path / "chart.png"
-    uniform.main([*SMALL, "--only", "transitions add", "--plot", str(path)])
+    only = ["--only", "uniform 5000 sample", "--only", "step(256)"]
+    peers.main([*SMALL, *only, "--plot", str(path), "--peers"])
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_every_plain_copy_copies_the_rows_that_were_drawn_and_goes_around():
+@needs_a_compiler
+def test_the_plain_copy_copies_the_rows_that_were_drawn_and_goes_around():
     rng = np.random.default_rng(0)
     sources = list(rng.integers(0, 256, (2, 50, 6, 7), np.uint8))
     drawn = rng.integers(0, 50, (3, 4))
-    for name, make_copy in copy_loops().items():
-        targets = [np.zeros((4, 6, 7), np.uint8) for _ in sources]
-        copy = make_copy(targets, sources, drawn)
-        for rows in (*drawn, drawn[0]):
-            copy()
-            for target, source in zip(targets, sources, strict=True):
-                np.testing.assert_array_equal(target, source[rows], err_msg=name)
+    targets = [np.zeros((4, 6, 7), np.uint8) for _ in sources]
+    copy = bounds.copy_call(sources, drawn, targets)
+    for rows in (*drawn, drawn[0]):
+        copy()
+        for target, source in zip(targets, sources, strict=True):
+            np.testing.assert_array_equal(target, source[rows])
+
+
+@needs_a_compiler
+def test_plain_appends_lie_behind_each_other_and_begin_again_at_the_end():
+    target = np.zeros(30, np.uint8)
+    source = np.arange(1, 11, dtype=np.uint8)
+    append = bounds.append_call(target, source)
+    for filled in (10, 20, 30, 30):
+        append()
+        assert target[:filled].tolist() == (list(range(1, 11)) * 3)[:filled]
+        assert not target[filled:].any()
+    target[...] = 0
+    source += 1
+    append()  # the fifth, in the second place
+    assert np.flatnonzero(target).tolist() == list(range(10, 20))
+    assert target[10] == 2
+
+
+@needs_a_compiler
+def test_the_bare_loop_reads_a_word_of_each_line_of_the_drawn_rows_and_goes_around():
+    memory = np.zeros(64 * 40 // 4 + 16, np.int32)
+    start = -memory.ctypes.data // 4 % 16  # the first word of a line
+    words = memory[start : start + 640]
+    words[...] = np.random.default_rng(0).integers(0, 2**20, 640)
+    # records of 160 bytes: from a multiple of 32 on, so they lie in three lines
+    rows = np.array([[0, 5, 9], [1, 1, 14]])
+    spans = [bounds.Span(words.ctypes.data, 160, 160, 0), bounds.Span(words.ctypes.data, 64, 64, 2)]
+    touch = bounds.touch_call(spans, rows)
+    for drawn in (*rows, rows[0]):
+        lines = [
+            line for row in drawn for line in range(160 * row // 64, (160 * row + 159) // 64 + 1)
+        ]
+        lines += [row >> 2 for row in drawn]
+        assert touch() == sum(int(words[16 * line]) for line in lines)
+
+
+def test_the_bare_loop_is_over_whole_records_and_the_nodes_above_them():
+    buffer = cpreplay.StoreReplay(17, 6, 5000, prioritized=True, seed=0)
+    buffer.add_batch(*UNIFORM.make(5000, 0))
+    records, *levels = bounds.spans_of(buffer)
+    # 17 + 6 + 1 + 17 float32 and a flag, in records that lie whole behind each other
+    assert records.bytes == 165
+    assert records.stride == buffer.column("obs").strides[0] >= 165
+    assert records.shift == 0
+    # 5,000 leaves have 313 sums, those 20, those 2, and those the root
+    assert [(one.stride, one.bytes, one.shift) for one in levels] == [
+        *((64, 64, 4), (128, 128, 8), (128, 128, 12), (128, 128, 16)),
+    ]
+
+
+def test_rows_for_the_limits_are_those_of_draws():
+    buffer = cpreplay.StoreReplay(17, 6, 500, seed=3)
+    buffer.add_batch(*UNIFORM.make(500, 0))
+    twin = cpreplay.StoreReplay(17, 6, 500, seed=3)
+    twin.add_batch(*UNIFORM.make(500, 0))
+    drawn = bounds.drawn_rows(buffer, 2**18)
+    assert drawn.shape == (2, 2**18)
+    for rows in drawn:
+        np.testing.assert_array_equal(rows, twin.sample(2**18).indices)
+
+
+def test_the_benchmark_of_a_card_runs_on_the_emulated_one(
+    emulated_device: Backend, capsys, tmp_path
+):
+    path = tmp_path / "device.json"
+    sizes = ["--rows", "100", "--pixel-rows", "8", "--batches", "4", "33"]
+    counts = ["--rounds", "2", "--times", "2", "--copy-bytes", "4096"]
+    device.main([*sizes, *counts, "--json", str(path)])
+    report = json.loads(path.read_text())
+    assert [(one["workload"], one["case"], one["bytes"]) for one in report["results"]] == [
+        # a row of 165 bytes is read and written; an error is float64, a leaf float32
+        ("uniform", "sample(4, out=)", 2 * 4 * 165),
+        ("uniform", "sample(33, out=)", 2 * 33 * 165),
+        ("uniform", "add_batch(64)", 2 * 64 * 165),
+        ("prioritized", "sample(4, out=)", 2 * 4 * 165),
+        ("prioritized", "update(4)", 4 * 12),
+        ("prioritized", "step(4, out=)", 2 * 4 * 165 + 4 * 12),
+        ("prioritized", "sample(33, out=)", 2 * 33 * 165),
+        ("prioritized", "update(33)", 33 * 12),
+        ("prioritized", "step(33, out=)", 2 * 33 * 165 + 33 * 12),
+        ("prioritized", "add_batch(64)", 2 * 64 * 165),
+        ("pixels", "sample(4, out=)", 2 * 4 * (2 * 84 * 84 * 4 + 13)),
+    ]
+    bandwidth = report["copy_bytes_per_second"]
+    for one in report["results"]:
+        assert one["copy_microseconds"] == pytest.approx(1e6 * one["bytes"] / bandwidth)
+        assert {"launched", "graph"} <= one["microseconds"].keys()
+        for timing in one["microseconds"].values():
+            assert 0 < timing["lower_quartile"] <= timing["median"] <= timing["upper_quartile"]
+    assert "add_batch(64)" in capsys.readouterr().out
+
+
+def test_the_benchmark_of_a_card_says_what_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(SystemExit, match="needs CuPy"):
+        device.main(["--quick"])
+
+
+def test_torch_draws_by_priority_what_the_same_ring_holds():
+    torch = pytest.importorskip("torch", reason="the device benchmark's other side")
+    torch.manual_seed(0)
+    ring = device.TorchRing(torch, PRIORITIZED, 800, "cpu")
+    made = PRIORITIZED.make(800, 0)
+    ring.powers[:400] = 0
+    ring.powers[600:] = 3
+    counts = np.zeros(800)
+    for _ in range(50):
+        *columns, rows, weights = ring.by_priority(64)()
+        counts += np.bincount(rows.numpy(), minlength=800)
+        for column, values in zip(columns, made, strict=True):
+            np.testing.assert_array_equal(column.numpy(), values[rows.numpy()])
+        expected = np.where(rows.numpy() < 600, 1.0, 3.0**-0.4)
+        np.testing.assert_allclose(weights.numpy(), expected / expected.max(), rtol=1e-6)
+    assert counts[:400].sum() == 0
+    assert counts[600:].sum() / counts.sum() == pytest.approx(0.75, abs=0.02)
+    before = ring.powers.clone()
+    ring.step(16)()
+    assert 0 < int((ring.powers != before).sum()) <= 16
+    *_, rows = ring.uniform(1000)()
+    assert 0 <= int(rows.min()) < 30 and 770 < int(rows.max()) < 800
+    assert [one.name for one in ring.cases(PRIORITIZED, (32, 1024))] == [
+        *("sample(32, out=)", "step(32, out=)"),
+    ]
 
 
 def test_a_round_times_each_block_once_with_the_collector_off_and_leaves_it_on():
@@ -274,7 +483,8 @@ def test_a_round_times_each_block_once_with_the_collector_off_and_leaves_it_on()
 
 
 def test_a_ratio_compares_times_of_the_same_round():
-    assert ratio(np.array([1.0, 30.0, 20.0]), np.array([2.0, 20.0, 200.0])) == 0.5
+    # how many times the other's time is ours
+    assert ratio(np.array([2.0, 20.0, 200.0]), np.array([1.0, 30.0, 20.0])) == 0.5
 
 
 def test_the_checkpoint_benchmark_reports_files_stalls_and_memory(tmp_path, capsys):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cpreplay import cuda_device, host_tree
+from cpreplay import cuda_device, host_tree, native
 from cpreplay.host_tree import HostSumTree
 from tests.conftest import Backend
 from tests.strategies import numbered_rows, stored_numbers
@@ -156,3 +156,26 @@ def test_a_single_add_after_one_with_a_device_mask_leaves_the_count_to_the_devic
     buffer.add(9.0, 9.0, 9.0, 9.0, False)
     assert len(buffer) == 4
     buffer.check()
+
+
+@pytest.mark.parametrize("name", ["host", "native"])
+def test_a_draw_after_an_update_that_was_broken_off_is_by_the_leaves(name: str) -> None:
+    if name == "native" and native.MISSING is not None:
+        pytest.skip(f"the compiled loops are not built: {native.MISSING}")
+    backend = Backend(name)
+    errors = [0.25] * 300  # a list, which compiled code leaves to NumPy's
+    errors[5] = 0.0
+    line = 0
+    while True:
+        line += 1
+        buffer = prioritized(backend, 300)
+        buffer.update_priorities([5], [1e6])
+        broken = broken_off_at_line(
+            lambda buffer=buffer: buffer.update_priorities(list(range(300)), errors), "update", line
+        )
+        if not broken:
+            break
+        drawn = set(buffer.sample(64).indices.tolist())
+        # Sums that count the mass of before lead all lanes to the sixteen leaves around it.
+        assert (len(drawn) > 16) == (leaves_of(backend, buffer)[5] != 1e6)
+    assert line > 8

@@ -155,7 +155,7 @@ def test_priorities_at_both_ends_of_a_large_ring_are_set_drawn_and_updated(
     def pretend(total: int) -> None:
         move_head(buffer, backend, total)
         if not backend.is_device:
-            buffer._ops.priorities._settled = total
+            buffer._ops.priorities.settled[0] = total
 
     def compare() -> Any:
         batch = buffer.sample(40)
@@ -208,7 +208,7 @@ def test_a_tree_of_2_31_rows_is_set_drawn_and_updated_at_its_ends(backend: Backe
         priorities.enter(5, None)
     else:
         priorities = HostPriorities(control, capacity)
-        priorities._settled = capacity - 3
+        priorities.settled[0] = capacity - 3
         control["total"] += 5
     assert sum(level.nbytes for level in priorities.levels()) > 2**33
     ends = [capacity - 3, capacity - 2, capacity - 1, 0, 1]

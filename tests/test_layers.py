@@ -11,9 +11,12 @@ import cpreplay
 
 PACKAGE = Path(cpreplay.__file__).parent
 DESIGN = PACKAGE.parent / "docs" / "design.md"
-MODULES = sorted(
-    path.relative_to(PACKAGE).with_suffix("").as_posix() for path in PACKAGE.rglob("*.py")
-)
+FILES = {
+    path.relative_to(PACKAGE).with_suffix("").as_posix(): path
+    for pattern in ("*.py", "*.pyi")  # the second has the types of what is compiled
+    for path in PACKAGE.rglob(pattern)
+}
+MODULES = sorted(FILES)
 
 # The layers as the design page has them: | layer | modules | idea |
 LAYERS = {
@@ -32,7 +35,7 @@ OPTIONAL = {"gym": {"gymnasium"}}  # by package
 
 def imports_of(module: str) -> set[str]:
     """Full names of everything that a module imports, wherever in it."""
-    tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
+    tree = ast.parse(FILES[module].read_text(encoding="utf-8"))
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -91,7 +94,7 @@ def test_gymnasium_is_imported_by_one_package_that_no_module_outside_it_imports(
 
 @pytest.mark.parametrize("module", MODULES)
 def test_only_the_device_modules_name_cupys_module(module: str) -> None:
-    tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
+    tree = ast.parse(FILES[module].read_text(encoding="utf-8"))
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     strings = {
         node.value
@@ -108,7 +111,7 @@ def test_only_the_device_modules_name_cupys_module(module: str) -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_nothing_is_evaluated_that_came_as_text(module: str) -> None:
-    tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
+    tree = ast.parse(FILES[module].read_text(encoding="utf-8"))
     called = {
         node.func.id
         for node in ast.walk(tree)

@@ -65,7 +65,7 @@ def test_info_as_json_is_the_same_facts() -> None:
     result = command("info", "--json")
     assert (result.returncode, result.stderr) == (0, "")
     facts = json.loads(result.stdout)
-    assert list(facts) == ["versions", "back ends", "memory", "kernels"]
+    assert list(facts) == ["versions", "back ends", "host", "memory", "kernels"]
     assert facts["versions"]["cpreplay"] == cpreplay.__version__
     assert facts["versions"]["CuPy"] is None
     assert facts["back ends"]["StoreReplay"] == {"works": True, "reason": None}

@@ -3,6 +3,7 @@
 Everything is built from a copy, by setuptools' own build hooks and pip, without the network.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -20,8 +21,9 @@ import cpreplay
 from cpreplay import kernels
 
 REPOSITORY = Path(cpreplay.__file__).resolve().parents[1]
-PROJECT = ("cpreplay", "cuda_src", "setup.cfg", "pyproject.toml", "LICENSE", "README.md",
-           "CHANGELOG.md", "MANIFEST.in")  # fmt: skip
+PROJECT = ("cpreplay", "cuda_src", "host_src", "setup.cfg", "setup.py", "pyproject.toml", "LICENSE",
+           "README.md", "CHANGELOG.md", "MANIFEST.in")  # fmt: skip
+COMPILED = "cpreplay/_native.abi3.so"
 
 
 def python_files(package: Path) -> set[str]:
@@ -33,10 +35,11 @@ PYTHON_FILES = python_files(REPOSITORY / "cpreplay")
 CUDA_FILES = {path.name for path in (REPOSITORY / "cuda_src").iterdir() if path.is_file()}
 
 
-def run(*command: object, cwd: Path) -> str:
+def run(*command: object, cwd: Path, **environment: str) -> str:
     result = subprocess.run(
-        [sys.executable, *map(str, command)], cwd=cwd, capture_output=True, text=True, check=False
-    )
+        [sys.executable, *map(str, command)], cwd=cwd, capture_output=True, text=True, check=False,
+        env={**os.environ, **environment},
+    )  # fmt: skip
     assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
     return result.stdout
 
@@ -47,17 +50,18 @@ def copy_project(target: Path) -> Path:
     for name in PROJECT:
         path = REPOSITORY / name
         if path.is_dir():
-            shutil.copytree(path, target / name, ignore=shutil.ignore_patterns("__pycache__"))
-        elif path.exists():
+            built = shutil.ignore_patterns("__pycache__", "*.so")
+            shutil.copytree(path, target / name, ignore=built)
+        else:
             shutil.copy(path, target)
     return target
 
 
-def build(hook: str, project: Path, folder: Path) -> Path:
+def build(hook: str, project: Path, folder: Path, **environment: str) -> Path:
     """A distribution made by a hook of the build system (PEP 517)."""
     folder.mkdir()
     program = f"import sys; from setuptools import build_meta as b; b.{hook}(sys.argv[1])"
-    run("-c", program, folder, cwd=project)
+    run("-c", program, folder, cwd=project, **environment)
     (built,) = folder.iterdir()
     return built
 
@@ -176,7 +180,8 @@ def test_the_wheel_has_every_file_and_no_other(wheel: Path) -> None:
     info = f"cpreplay-{cpreplay.__version__}.dist-info"
     code = {name for name in names if not name.startswith(info)}
     assert code == (
-        {f"cpreplay/{name}" for name in PYTHON_FILES | {"py.typed"}}
+        {f"cpreplay/{name}" for name in PYTHON_FILES | {"py.typed", "_native.pyi"}}
+        | {COMPILED}
         | {f"cpreplay/cuda_src/{name}" for name in CUDA_FILES}
     )
     assert {name for name in names if Path(name).name == "LICENSE"}
@@ -184,8 +189,45 @@ def test_the_wheel_has_every_file_and_no_other(wheel: Path) -> None:
     assert any(name.endswith(".cuh") for name in code)
 
 
-def test_the_wheel_is_for_any_python_and_says_what_it_needs(wheel: Path) -> None:
-    assert wheel.name == f"cpreplay-{cpreplay.__version__}-py3-none-any.whl"
+@pytest.fixture(scope="module")
+def wheel_without_compiler(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("without")
+    project = copy_project(folder / "project")
+    return build("build_wheel", project, folder / "dist", CC="false", CXX="false")
+
+
+def test_without_a_compiler_the_installation_goes_on_and_numpy_does_the_work(
+    wheel_without_compiler: Path, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(wheel_without_compiler) as archive:
+        assert COMPILED not in archive.namelist()
+    target = pip_install(wheel_without_compiler, target=tmp_path / "site")
+    program = "from cpreplay.__main__ import main; main(['info'])"
+    loops = [
+        line
+        for line in run_installed(program, target, tmp_path).splitlines()
+        if line.split()[:2] == ["host", "loops"]
+    ]
+    assert len(loops) == 1
+    assert "NumPy" in loops[0]
+    assert "compiler" in loops[0]
+
+
+@pytest.mark.parametrize(("choice", "kind"), [("", "NativeOps"), ("numpy", "HostOps")])
+def test_the_wheel_works_by_compiled_loops_unless_told_otherwise(
+    choice: str, kind: str, wheel: Path, tmp_path: Path
+) -> None:
+    target = pip_install(wheel, target=tmp_path / "site")
+    program = (
+        f"import os; os.environ['CPREPLAY_HOST'] = {choice!r}\n"
+        "import cpreplay\n"
+        "print(type(cpreplay.StoreReplay(1, 1, 2)._ops).__name__)\n"
+    )
+    assert run_installed(program, target, tmp_path) == f"{kind}\n"
+
+
+def test_the_wheel_is_for_later_pythons_too_and_says_what_it_needs(wheel: Path) -> None:
+    assert wheel.name.startswith(f"cpreplay-{cpreplay.__version__}-cp311-abi3-")
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
         fields = Parser().parsestr(archive.read(name).decode())
@@ -216,5 +258,8 @@ def test_a_wheel_made_from_the_sdist_is_the_same(sdist: Path, wheel: Path, tmp_p
     contents = []
     for path in (wheel, second):
         with zipfile.ZipFile(path) as archive:
-            contents.append({name: archive.read(name) for name in archive.namelist()})
+            # A compiled file has its folder in it, and the list of files has its checksum.
+            names = [name for name in archive.namelist() if not name.endswith(("/RECORD", ".so"))]
+            assert COMPILED in archive.namelist()
+            contents.append({name: archive.read(name) for name in names})
     assert contents[0] == contents[1]

@@ -1312,3 +1312,31 @@ def test_statistics_are_the_callers_own() -> None:
     assert pool.stats()["offers_refused"] == {"level < 1": 1}
     assert not offer(pool, 1, 0)
     assert stats["offers_refused"] == {}
+
+
+@pytest.mark.parametrize("bounds", ["minimum_values", "maximum_values"])
+def test_a_label_that_only_a_bound_names_has_to_be_there(bounds: str) -> None:
+    pool = make_pool(("level",), **{bounds: {"lives": 3}})
+    with pytest.raises(MarkerLabelError, match="'lives'"):
+        offer(pool, 0, 1)
+    assert offer(pool, 0, 1, lives=3)
+
+
+def test_an_episode_of_no_steps_has_a_length() -> None:
+    pool = make_pool(("level",))
+    offer(pool, 0, 1)
+    play(pool, steps=0)
+    assert pool.stats()["buckets"][1,]["median_steps"] == 0
+
+
+def test_check_finds_a_point_that_another_stands_for() -> None:
+    pool = make_pool(("level",))
+    offer(pool, 0, 1)
+    pool._contents.live[0] = attrs.evolve(pool._contents.live[0])
+    with pytest.raises(InvariantError, match="not known by its serial"):
+        pool.check()
+
+
+def test_weights_are_added_in_order_and_the_last_stands_for_what_rounding_leaves() -> None:
+    assert pick_weighted(LARGEST, [2.0**53, 1.0, 1.0]) == 0  # their sum in order is 2**53
+    assert pick_weighted(LARGEST, [5e-324, 5e-324]) == 1  # the target rounds to their sum

@@ -577,6 +577,7 @@ def switch_often() -> Iterator[None]:
 def test_a_save_amid_the_adds_of_several_threads_is_of_a_moment_between_two_of_them(
     form: str, switch_often: None, few_rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("CPREPLAY_HOST", "numpy")  # where every add comes by what is patched here
     buffer = StoreReplay(**FORMS[form], capacity=240, seed=0)
     few_rows(buffer, 9)
     spares(monkeypatch, 3)

@@ -61,7 +61,7 @@ class Tree:
             control.set(fields.view(np.uint8))
         else:
             control["total"] = capacity
-            self._priorities._settled = capacity
+            self._priorities.settled[0] = capacity
         self.buffer._total.count(capacity)
 
     def set(self, leaves: Any) -> None:

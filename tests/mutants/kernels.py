@@ -155,6 +155,11 @@ _CONTROL = [
     Mutant("        c->eta_power = 1.0;\n", "        c->eta_power = c->eta;\n"),
 ]
 
+_WORD = "control->key, control->draws, lane, PURPOSE_ROWS"
+_DRAWN_ROW = f"philox_word({_WORD});\n        indices[lane] = draw_row"
+_RANGE_ROW = f"philox_word({_WORD});\n        indices[lane] = low"
+_LANES = "    for (i64 lane = grid_start(); lane < lanes; lane += grid_step())"
+
 _DRAWS = [
     # A row of a span
     Mutant("(i64)__umul64hi(word, (u64)span)", "(i64)(word % (u64)span)"),
@@ -172,20 +177,20 @@ _DRAWS = [
     ),
     # The policy in force
     Mutant(
-        "philox_word(c->key, c->draws, lane, PURPOSE_ROWS)",
-        "philox_word(c->key, 0, lane, PURPOSE_ROWS)",
+        _DRAWN_ROW,
+        _DRAWN_ROW.replace(_WORD, "control->key, 0, lane, PURPOSE_ROWS"),
     ),
     Mutant(
-        "philox_word(c->key, c->draws, lane, PURPOSE_ROWS)",
-        "philox_word(c->key, c->draws, 0, PURPOSE_ROWS)",
+        _DRAWN_ROW,
+        _DRAWN_ROW.replace(_WORD, "control->key, control->draws, 0, PURPOSE_ROWS"),
     ),
     Mutant(
-        "philox_word(c->key, c->draws, lane, PURPOSE_ROWS)",
-        "philox_word(c->key, (u32)c->draws, lane, PURPOSE_ROWS)",
+        _DRAWN_ROW,
+        _DRAWN_ROW.replace(_WORD, "control->key, (u32)control->draws, lane, PURPOSE_ROWS"),
     ),
     Mutant(
-        "philox_word(c->key, c->draws, lane, PURPOSE_ROWS)",
-        "philox_word((u32)c->key, c->draws, lane, PURPOSE_ROWS)",
+        _DRAWN_ROW,
+        _DRAWN_ROW.replace(_WORD, "(u32)control->key, control->draws, lane, PURPOSE_ROWS"),
     ),
     Mutant("if (c->demo_count > 0) {", "if (c->demo_count > 1) {"),
     Mutant("if (c->demo_count > 0) {", "if (c->demo_count >= 0) {"),
@@ -222,27 +227,27 @@ _DRAWS = [
     ),
     Mutant("    return row_of_span(word, size);\n}", "    return row_of_span(word, size - 1);\n}"),
     # The two kernels
+    Mutant("i64* indices) {\n" + _LANES, "i64* indices) {\n" + _LANES.replace("<", "<=")),
     Mutant(
-        "lane < lanes; lane += grid_step())\n        indices",
-        "lane <= lanes; lane += grid_step())\n        indices",
+        "i64* indices) {\n" + _LANES,
+        "i64* indices) {\n" + _LANES.replace("+= grid_step()", "= lanes"),
     ),
     Mutant(
-        "lane < lanes; lane += grid_step())\n        indices",
-        "lane < lanes; lane = lanes)\n        indices",
+        "indices[lane] = draw_row(control, word, lane, lanes);",
+        "indices[lanes - 1 - lane] = draw_row(control, word, lane, lanes);",
+    ),
+    Mutant("u64* tokens) {\n" + _LANES, "u64* tokens) {\n" + _LANES.replace("<", "<=")),
+    Mutant(
+        "u64* tokens) {\n" + _LANES,
+        "u64* tokens) {\n" + _LANES.replace("+= grid_step()", "= lanes"),
     ),
     Mutant(
-        "indices[lane] = draw_row(control, lane, lanes);",
-        "indices[lanes - 1 - lane] = draw_row(control, lane, lanes);",
-    ),
-    Mutant("lane < lanes; lane += grid_step()) {", "lane <= lanes; lane += grid_step()) {"),
-    Mutant("lane < lanes; lane += grid_step()) {", "lane < lanes; lane = lanes) {"),
-    Mutant(
-        "philox_word(control->key, control->draws, lane, PURPOSE_ROWS)",
-        "philox_word(control->key, 0, lane, PURPOSE_ROWS)",
+        _RANGE_ROW,
+        _RANGE_ROW.replace(_WORD, "control->key, 0, lane, PURPOSE_ROWS"),
     ),
     Mutant(
-        "philox_word(control->key, control->draws, lane, PURPOSE_ROWS)",
-        "philox_word(control->key, control->draws, lane + 1, PURPOSE_ROWS)",
+        _RANGE_ROW,
+        _RANGE_ROW.replace(_WORD, "control->key, control->draws, lane + 1, PURPOSE_ROWS"),
     ),
     Mutant("low + row_of_span(word, high - low)", "row_of_span(word, high - low)"),
     Mutant("low + row_of_span(word, high - low)", "low + row_of_span(word, high)"),

@@ -8,9 +8,9 @@ NSTEP_KERNEL_TESTS = {
 
 _ANYWHERE = "a ring may begin anywhere, and all that reads starts takes it modulo n"
 
-_STORE = "const kept_t& k = s.kept[c];\n                copy_row(k, k.pending"
-_GIVE = "const kept_t& k = s.kept[c];\n                if (k.out)"
-_COLUMNS = "for (i64 c = 0; c < s.kept_columns; ++c) {\n                "
+_STORE = "const kept_t& k = s.kept[c];\n        copy_row(k, k.pending"
+_GIVE = "const kept_t& k = s.kept[c];\n        if (k.out)"
+_COLUMNS = "for (i64 c = 0; c < s.kept_columns; ++c) {\n        "
 _WORDS = "for (i64 i = threadIdx.x; i < bytes / (i64)sizeof(word_t); i += blockDim.x)"
 _FLAGS = "for (i64 i = threadIdx.x; i < bytes; i += blockDim.x) to[i] = from[i] != 0;"
 
@@ -233,11 +233,11 @@ _APPEND = [
     Mutant("!s.mask || s.mask[env]", "!s.mask || s.mask[0]"),
     Mutant("!s.mask || s.mask[env]", "s.mask[env]"),
     Mutant("!s.mask || s.mask[env]", "!s.mask"),
-    Mutant("start = s.starts[env], held", "start = 0, held"),
-    Mutant("start = s.starts[env], held", "start = s.starts[0], held"),
-    Mutant("held = s.counts[env] + 1;", "held = s.counts[env];"),
-    Mutant("held = s.counts[env] + 1;", "held = s.counts[0] + 1;"),
-    Mutant("held = s.counts[env] + 1;", "held = s.counts[env] + 2;"),
+    Mutant("m.start = s.starts[env];", "m.start = 0;"),
+    Mutant("m.start = s.starts[env];", "m.start = s.starts[0];"),
+    Mutant("m.held = s.counts[env] + 1;", "m.held = s.counts[env];"),
+    Mutant("m.held = s.counts[env] + 1;", "m.held = s.counts[0] + 1;"),
+    Mutant("m.held = s.counts[env] + 1;", "m.held = s.counts[env] + 2;"),
     Mutant("s.terminated[env] || s.truncated[env];", "s.terminated[env];"),
     Mutant("s.terminated[env] || s.truncated[env];", "s.truncated[env];"),
     Mutant("s.terminated[env] || s.truncated[env];", "s.terminated[env] && s.truncated[env];"),
@@ -248,34 +248,39 @@ _APPEND = [
     Mutant("s.terminated[env] || s.truncated[env];", "s.terminated[0] || s.truncated[0];"),
     Mutant("s.terminated[env] || s.truncated[env];", "false;"),
     # How many windows that completes
-    Mutant("!stepped ? 0 : ended ? held", "ended ? held"),
-    Mutant("!stepped ? 0 : ended ? held", "stepped ? 0 : ended ? held"),
-    Mutant("!stepped ? 0 : ended ? held", "!stepped ? 1 : ended ? held"),
-    Mutant("ended ? held : held == s.n ? 1 : 0", "ended ? held - 1 : held == s.n ? 1 : 0"),
-    Mutant("ended ? held : held == s.n ? 1 : 0", "ended ? 1 : held == s.n ? 1 : 0"),
-    Mutant("ended ? held : held == s.n ? 1 : 0", "!ended ? held : held == s.n ? 1 : 0"),
-    Mutant("ended ? held : held == s.n ? 1 : 0", "held == s.n ? 1 : 0"),
-    Mutant("ended ? held : held == s.n ? 1 : 0", "ended ? held : 0"),
-    Mutant("ended ? held : held == s.n ? 1 : 0", "ended ? held : 1"),
-    Mutant("ended ? held : held == s.n ? 1 : 0", "ended ? held : held == s.n ? held : 0"),
-    Mutant("ended ? held : held == s.n ? 1 : 0", "ended ? held : held == s.n - 1 ? 1 : 0"),
-    Mutant("ended ? held : held == s.n ? 1 : 0", "ended ? held : held == s.n + 1 ? 1 : 0"),
-    Mutant("ended ? held : held == s.n ? 1 : 0", "ended ? held : held != s.n ? 1 : 0"),
+    Mutant("!m.stepped ? 0 : m.ended ? m.held", "m.ended ? m.held"),
+    Mutant("!m.stepped ? 0 : m.ended ? m.held", "m.stepped ? 0 : m.ended ? m.held"),
+    Mutant("!m.stepped ? 0 : m.ended ? m.held", "!m.stepped ? 1 : m.ended ? m.held"),
     Mutant(
-        "ended ? held : held == s.n ? 1 : 0",
-        "ended ? held : held >= s.n ? 1 : 0",
+        "m.ended ? m.held : m.held == s.n ? 1 : 0", "m.ended ? m.held - 1 : m.held == s.n ? 1 : 0"
+    ),
+    Mutant("m.ended ? m.held : m.held == s.n ? 1 : 0", "m.ended ? 1 : m.held == s.n ? 1 : 0"),
+    Mutant("m.ended ? m.held : m.held == s.n ? 1 : 0", "!m.ended ? m.held : m.held == s.n ? 1 : 0"),
+    Mutant("m.ended ? m.held : m.held == s.n ? 1 : 0", "m.held == s.n ? 1 : 0"),
+    Mutant("m.ended ? m.held : m.held == s.n ? 1 : 0", "m.ended ? m.held : 0"),
+    Mutant("m.ended ? m.held : m.held == s.n ? 1 : 0", "m.ended ? m.held : 1"),
+    Mutant(
+        "m.ended ? m.held : m.held == s.n ? 1 : 0", "m.ended ? m.held : m.held == s.n ? m.held : 0"
+    ),
+    Mutant(
+        "m.ended ? m.held : m.held == s.n ? 1 : 0", "m.ended ? m.held : m.held == s.n - 1 ? 1 : 0"
+    ),
+    Mutant(
+        "m.ended ? m.held : m.held == s.n ? 1 : 0", "m.ended ? m.held : m.held == s.n + 1 ? 1 : 0"
+    ),
+    Mutant("m.ended ? m.held : m.held == s.n ? 1 : 0", "m.ended ? m.held : m.held != s.n ? 1 : 0"),
+    Mutant(
+        "m.ended ? m.held : m.held == s.n ? 1 : 0",
+        "m.ended ? m.held : m.held >= s.n ? 1 : 0",
         equivalent="fewer than n steps wait, so one more makes n at most",
     ),
     # The step that comes in
     Mutant(
-        "        if (stepped)\n            for (i64 c",
-        "            for (i64 c",
+        "if (m.stepped) keep_step",
+        "keep_step",
         equivalent="the slot after the last pending step is free, and filled when one is taken",
     ),
-    Mutant(
-        "        if (stepped)\n            for (i64 c",
-        "        if (!stepped)\n            for (i64 c",
-    ),
+    Mutant("if (m.stepped) keep_step", "if (!m.stepped) keep_step"),
     Mutant(_COLUMNS + _STORE, _COLUMNS.replace("= 0", "= 1") + _STORE),
     Mutant(_COLUMNS + _STORE, _COLUMNS.replace("kept_columns", "kept_columns - 1") + _STORE),
     Mutant(
@@ -284,29 +289,27 @@ _APPEND = [
         equivalent="behind the columns the struct has an empty one, of rows of 0 bytes",
     ),
     Mutant(_STORE, _STORE.replace("s.kept[c]", "s.kept[0]")),
-    Mutant(
-        "(base + (start + held - 1) % s.n) * k.bytes", "(base + (start + held) % s.n) * k.bytes"
-    ),
-    Mutant("(base + (start + held - 1) % s.n) * k.bytes", "(base + start + held - 1) * k.bytes"),
-    Mutant("(base + (start + held - 1) % s.n) * k.bytes", "(base + start % s.n) * k.bytes"),
-    Mutant("(base + (start + held - 1) % s.n) * k.bytes", "(base + held - 1) * k.bytes"),
-    Mutant("(base + (start + held - 1) % s.n) * k.bytes", "((start + held - 1) % s.n) * k.bytes"),
-    Mutant("(base + (start + held - 1) % s.n) * k.bytes", "(base + (start + held - 1) % s.n)"),
-    Mutant("(base + (start + held - 1) % s.n) * k.bytes", "base * k.bytes"),
+    Mutant("env * s.n + (m.start + m.held - 1) % s.n;", "env * s.n + (m.start + m.held) % s.n;"),
+    Mutant("env * s.n + (m.start + m.held - 1) % s.n;", "env * s.n + m.start + m.held - 1;"),
+    Mutant("env * s.n + (m.start + m.held - 1) % s.n;", "env * s.n + m.start % s.n;"),
+    Mutant("env * s.n + (m.start + m.held - 1) % s.n;", "env * s.n + m.held - 1;"),
+    Mutant("env * s.n + (m.start + m.held - 1) % s.n;", "(m.start + m.held - 1) % s.n;"),
+    Mutant("env * s.n + (m.start + m.held - 1) % s.n;", "env * s.n;"),
+    Mutant("k.pending + slot * k.bytes, k.step", "k.pending + slot, k.step"),
     Mutant("k.step + env * k.bytes);", "k.step);"),
-    Mutant("k.step + env * k.bytes);", "k.step + base * k.bytes);"),
+    Mutant("k.step + env * k.bytes);", "k.step + env * s.n * k.bytes);"),
     Mutant("k.step + env * k.bytes);", "k.step + env);"),
     # Barriers
     Mutant(
-        "        __syncthreads();\n        for (i64 j = 0; j < complete",
-        "        for (i64 j = 0; j < complete",
+        "        __syncthreads();\n        for (i64 j = 0; j < m.complete",
+        "        for (i64 j = 0; j < m.complete",
     ),
     # The windows that go out
-    Mutant("j = 0; j < complete; ++j", "j = 1; j < complete; ++j"),
-    Mutant("j = 0; j < complete; ++j", "j = 0; j < complete - 1; ++j"),
-    Mutant("j = 0; j < complete; ++j", "j = 0; j < complete && j < 1; ++j"),
-    Mutant("j = 0; j < complete; ++j", "j = 0; j < complete && j < s.n - 1; ++j"),
-    Mutant("j = 0; j < complete; ++j", "j = 0; j <= complete; ++j"),
+    Mutant("j = 0; j < m.complete; ++j", "j = 1; j < m.complete; ++j"),
+    Mutant("j = 0; j < m.complete; ++j", "j = 0; j < m.complete - 1; ++j"),
+    Mutant("j = 0; j < m.complete; ++j", "j = 0; j < m.complete && j < 1; ++j"),
+    Mutant("j = 0; j < m.complete; ++j", "j = 0; j < m.complete && j < s.n - 1; ++j"),
+    Mutant("j = 0; j < m.complete; ++j", "j = 0; j <= m.complete; ++j"),
     Mutant(_COLUMNS + _GIVE, _COLUMNS.replace("= 0", "= 1") + _GIVE),
     Mutant(_COLUMNS + _GIVE, _COLUMNS.replace("kept_columns", "kept_columns - 1") + _GIVE),
     Mutant(
@@ -317,36 +320,23 @@ _APPEND = [
     Mutant(_GIVE, _GIVE.replace("s.kept[c]", "s.kept[0]")),
     Mutant("if (k.out)", "if (true)"),
     Mutant("if (k.out)", "if (!k.out)"),
-    Mutant("k.out + (base + j) * k.bytes,", "k.out + base * k.bytes,"),
-    Mutant("k.out + (base + j) * k.bytes,", "k.out + j * k.bytes,"),
-    Mutant("k.out + (base + j) * k.bytes,", "k.out + (env + j) * k.bytes,"),
-    Mutant("k.out + (base + j) * k.bytes,", "k.out + (base + (start + j) % s.n) * k.bytes,"),
-    Mutant(
-        "k.pending + (base + (start + j) % s.n) * k.bytes",
-        "k.pending + (base + start % s.n) * k.bytes",
-    ),
-    Mutant("k.pending + (base + (start + j) % s.n) * k.bytes", "k.pending + (base + j) * k.bytes"),
-    Mutant(
-        "k.pending + (base + (start + j) % s.n) * k.bytes",
-        "k.pending + (base + start + j) * k.bytes",
-    ),
-    Mutant(
-        "k.pending + (base + (start + j) % s.n) * k.bytes",
-        "k.pending + ((start + j) % s.n) * k.bytes",
-    ),
-    Mutant(
-        "k.pending + (base + (start + j) % s.n) * k.bytes",
-        "k.pending + (base + (start + j + 1) % s.n) * k.bytes",
-    ),
-    Mutant(
-        "k.pending + (base + (start + j) % s.n) * k.bytes",
-        "k.pending + (base + (start + held - 1 - j) % s.n) * k.bytes",
-    ),
-    Mutant("last.out + (base + j) * last.bytes", "last.out + base * last.bytes"),
-    Mutant("last.out + (base + j) * last.bytes", "last.out + j * last.bytes"),
-    Mutant("last.out + (base + j) * last.bytes", "last.out + (env + j) * last.bytes"),
+    Mutant("k.out + row * k.bytes,", "k.out + env * s.n * k.bytes,"),
+    Mutant("k.out + row * k.bytes,", "k.out + j * k.bytes,"),
+    Mutant("k.out + row * k.bytes,", "k.out + (env + j) * k.bytes,"),
+    Mutant("k.out + row * k.bytes,", "k.out + slot * k.bytes,"),
+    Mutant("env * s.n + (m.start + j) % s.n;", "env * s.n + m.start % s.n;"),
+    Mutant("env * s.n + (m.start + j) % s.n;", "env * s.n + j;"),
+    Mutant("env * s.n + (m.start + j) % s.n;", "env * s.n + m.start + j;"),
+    Mutant("env * s.n + (m.start + j) % s.n;", "(m.start + j) % s.n;"),
+    Mutant("env * s.n + (m.start + j) % s.n;", "env * s.n + (m.start + j + 1) % s.n;"),
+    Mutant("env * s.n + (m.start + j) % s.n;", "env * s.n + (m.start + m.held - 1 - j) % s.n;"),
+    Mutant("k.pending + slot * k.bytes);", "k.pending + slot);"),
+    Mutant("copy_window(s, env, m, j, base + j);", "copy_window(s, env, m, 0, base + j);"),
+    Mutant("last.out + row * last.bytes", "last.out + env * s.n * last.bytes"),
+    Mutant("last.out + row * last.bytes", "last.out + j * last.bytes"),
+    Mutant("last.out + row * last.bytes", "last.out + (env + j) * last.bytes"),
     Mutant("last.step + env * last.bytes", "last.step"),
-    Mutant("last.step + env * last.bytes", "last.step + base * last.bytes"),
+    Mutant("last.step + env * last.bytes", "last.step + env * s.n * last.bytes"),
     Mutant("last.step + env * last.bytes", "last.step + (env + j) * last.bytes"),
     # Their numbers, and which are complete
     Mutant("j = threadIdx.x; j < s.n; j += blockDim.x", "j = 0; j < s.n; j += blockDim.x"),
@@ -361,95 +351,111 @@ _APPEND = [
     ),
     Mutant(
         "j = threadIdx.x; j < s.n; j += blockDim.x",
-        "j = threadIdx.x; j < complete; j += blockDim.x",
+        "j = threadIdx.x; j < m.complete; j += blockDim.x",
     ),
     Mutant(
-        "j = threadIdx.x; j < s.n; j += blockDim.x", "j = threadIdx.x; j < held; j += blockDim.x"
+        "j = threadIdx.x; j < s.n; j += blockDim.x", "j = threadIdx.x; j < m.held; j += blockDim.x"
     ),
     Mutant("j = threadIdx.x; j < s.n; j += blockDim.x", "j = threadIdx.x; j < s.n; j = s.n"),
     Mutant("j = threadIdx.x; j < s.n; j += blockDim.x", "j = threadIdx.x; j < s.n; j += 1"),
-    Mutant("s.valid[base + j] = j < complete;", "s.valid[base + j] = j <= complete;"),
-    Mutant("s.valid[base + j] = j < complete;", "s.valid[base + j] = true;"),
-    Mutant("s.valid[base + j] = j < complete;", "s.valid[base + j] = j == 0;"),
-    Mutant("s.valid[base + j] = j < complete;", "s.valid[base + j] = complete;"),
-    Mutant("s.valid[base + j] = j < complete;", "s.valid[base + j] = j < held;"),
-    Mutant("s.valid[base + j] = j < complete;", "s.valid[j] = j < complete;"),
-    Mutant("s.valid[base + j] = j < complete;", "s.valid[base + s.n - 1 - j] = j < complete;"),
-    Mutant("s.valid[base + j] = j < complete;", "if (j < complete) s.valid[base + j] = true;"),
-    Mutant("if (j < complete) write_window", "write_window"),
+    Mutant("s.valid[base + j] = j < m.complete;", "s.valid[base + j] = j <= m.complete;"),
+    Mutant("s.valid[base + j] = j < m.complete;", "s.valid[base + j] = true;"),
+    Mutant("s.valid[base + j] = j < m.complete;", "s.valid[base + j] = j == 0;"),
+    Mutant("s.valid[base + j] = j < m.complete;", "s.valid[base + j] = m.complete;"),
+    Mutant("s.valid[base + j] = j < m.complete;", "s.valid[base + j] = j < m.held;"),
+    Mutant("s.valid[base + j] = j < m.complete;", "s.valid[j] = j < m.complete;"),
+    Mutant("s.valid[base + j] = j < m.complete;", "s.valid[base + s.n - 1 - j] = j < m.complete;"),
+    Mutant("s.valid[base + j] = j < m.complete;", "if (j < m.complete) s.valid[base + j] = true;"),
+    Mutant("if (j < m.complete)\n                write_window", "write_window"),
     Mutant(
-        "if (j < complete) write_window",
-        "if (j <= complete) write_window",
+        "if (j < m.complete)\n                write_window",
+        "if (j <= m.complete)\n                write_window",
         equivalent="a row that is not valid may hold anything",
     ),
-    Mutant("if (j < complete) write_window", "if (j < complete - 1) write_window"),
-    Mutant("if (j < complete) write_window", "if (j == 0) write_window"),
     Mutant(
-        "(s, env, base + j, (start + j) % s.n, held - j)",
-        "(s, env, base, (start + j) % s.n, held - j)",
+        "if (j < m.complete)\n                write_window",
+        "if (j < m.complete - 1)\n                write_window",
     ),
     Mutant(
-        "(s, env, base + j, (start + j) % s.n, held - j)",
-        "(s, env, j, (start + j) % s.n, held - j)",
+        "if (j < m.complete)\n                write_window",
+        "if (j == 0)\n                write_window",
     ),
     Mutant(
-        "(s, env, base + j, (start + j) % s.n, held - j)", "(s, env, base + j, start, held - j)"
+        "(s, env, base + j, (m.start + j) % s.n, m.held - j)",
+        "(s, env, base, (m.start + j) % s.n, m.held - j)",
     ),
-    Mutant("(s, env, base + j, (start + j) % s.n, held - j)", "(s, env, base + j, j, held - j)"),
     Mutant(
-        "(s, env, base + j, (start + j) % s.n, held - j)",
-        "(s, env, base + j, start + j, held - j)",
+        "(s, env, base + j, (m.start + j) % s.n, m.held - j)",
+        "(s, env, j, (m.start + j) % s.n, m.held - j)",
+    ),
+    Mutant(
+        "(s, env, base + j, (m.start + j) % s.n, m.held - j)",
+        "(s, env, base + j, m.start, m.held - j)",
+    ),
+    Mutant(
+        "(s, env, base + j, (m.start + j) % s.n, m.held - j)", "(s, env, base + j, j, m.held - j)"
+    ),
+    Mutant(
+        "(s, env, base + j, (m.start + j) % s.n, m.held - j)",
+        "(s, env, base + j, m.start + j, m.held - j)",
         equivalent="a window's slots are taken modulo n where its rewards are read",
     ),
     Mutant(
-        "(s, env, base + j, (start + j) % s.n, held - j)",
-        "(s, env, base + j, (start + j) % s.n, held)",
+        "(s, env, base + j, (m.start + j) % s.n, m.held - j)",
+        "(s, env, base + j, (m.start + j) % s.n, m.held)",
     ),
     Mutant(
-        "(s, env, base + j, (start + j) % s.n, held - j)",
-        "(s, env, base + j, (start + j) % s.n, s.n)",
+        "(s, env, base + j, (m.start + j) % s.n, m.held - j)",
+        "(s, env, base + j, (m.start + j) % s.n, s.n)",
     ),
     Mutant(
-        "(s, env, base + j, (start + j) % s.n, held - j)",
-        "(s, env, base + j, (start + j) % s.n, complete - j)",
+        "(s, env, base + j, (m.start + j) % s.n, m.held - j)",
+        "(s, env, base + j, (m.start + j) % s.n, m.complete - j)",
     ),
     Mutant(
-        "(s, env, base + j, (start + j) % s.n, held - j)",
-        "(s, env, base + j, (start + j) % s.n, held - j - 1)",
+        "(s, env, base + j, (m.start + j) % s.n, m.held - j)",
+        "(s, env, base + j, (m.start + j) % s.n, m.held - j - 1)",
     ),
     # The ring that moves
-    Mutant("if (threadIdx.x == 0 && stepped) {", "if (stepped) {"),
-    Mutant("if (threadIdx.x == 0 && stepped) {", "if (threadIdx.x == 0) {"),
-    Mutant("if (threadIdx.x == 0 && stepped) {", "if (threadIdx.x == 1 && stepped) {"),
-    Mutant("if (threadIdx.x == 0 && stepped) {", "if (threadIdx.x == blockDim.x && stepped) {"),
-    Mutant("if (threadIdx.x == 0 && stepped) {", "if (threadIdx.x == 0 && !stepped) {"),
+    Mutant("if (threadIdx.x == 0 && m.stepped) move", "if (m.stepped) move"),
+    Mutant("if (threadIdx.x == 0 && m.stepped) move", "if (threadIdx.x == 0) move"),
+    Mutant("if (threadIdx.x == 0 && m.stepped) move", "if (threadIdx.x == 1 && m.stepped) move"),
     Mutant(
-        "moved = !ended && held == s.n;",
-        "moved = held == s.n;",
+        "if (threadIdx.x == 0 && m.stepped) move",
+        "if (threadIdx.x == blockDim.x && m.stepped) move",
+    ),
+    Mutant("if (threadIdx.x == 0 && m.stepped) move", "if (threadIdx.x == 0 && !m.stepped) move"),
+    Mutant(
+        "moved = !m.ended && m.held == s.n;",
+        "moved = m.held == s.n;",
         equivalent="where the episode ended, it is not looked at",
     ),
-    Mutant("moved = !ended && held == s.n;", "moved = !ended;"),
-    Mutant("moved = !ended && held == s.n;", "moved = !ended && held == s.n - 1;"),
-    Mutant("moved = !ended && held == s.n;", "moved = !ended && held != s.n;"),
-    Mutant("moved = !ended && held == s.n;", "moved = 0;"),
-    Mutant("ended ? 0 : (start + moved) % s.n;", "(start + moved) % s.n;", equivalent=_ANYWHERE),
+    Mutant("moved = !m.ended && m.held == s.n;", "moved = !m.ended;"),
+    Mutant("moved = !m.ended && m.held == s.n;", "moved = !m.ended && m.held == s.n - 1;"),
+    Mutant("moved = !m.ended && m.held == s.n;", "moved = !m.ended && m.held != s.n;"),
+    Mutant("moved = !m.ended && m.held == s.n;", "moved = 0;"),
     Mutant(
-        "ended ? 0 : (start + moved) % s.n;", "ended ? 0 : start + moved;", equivalent=_ANYWHERE
+        "m.ended ? 0 : (m.start + moved) % s.n;", "(m.start + moved) % s.n;", equivalent=_ANYWHERE
     ),
     Mutant(
-        "ended ? 0 : (start + moved) % s.n;",
-        "ended ? 1 : (start + moved) % s.n;",
+        "m.ended ? 0 : (m.start + moved) % s.n;",
+        "m.ended ? 0 : m.start + moved;",
         equivalent=_ANYWHERE,
     ),
-    Mutant("ended ? 0 : (start + moved) % s.n;", "ended ? 0 : start;"),
-    Mutant("ended ? 0 : (start + moved) % s.n;", "ended ? 0 : (start + 1) % s.n;"),
-    Mutant("ended ? 0 : (start + moved) % s.n;", "ended ? 0 : (start + 2 * moved) % s.n;"),
+    Mutant(
+        "m.ended ? 0 : (m.start + moved) % s.n;",
+        "m.ended ? 1 : (m.start + moved) % s.n;",
+        equivalent=_ANYWHERE,
+    ),
+    Mutant("m.ended ? 0 : (m.start + moved) % s.n;", "m.ended ? 0 : m.start;"),
+    Mutant("m.ended ? 0 : (m.start + moved) % s.n;", "m.ended ? 0 : (m.start + 1) % s.n;"),
+    Mutant("m.ended ? 0 : (m.start + moved) % s.n;", "m.ended ? 0 : (m.start + 2 * moved) % s.n;"),
     Mutant("s.starts[env] =", "s.starts[0] ="),
-    Mutant("ended ? 0 : held - moved;", "held - moved;"),
-    Mutant("ended ? 0 : held - moved;", "ended ? 0 : held;"),
-    Mutant("ended ? 0 : held - moved;", "ended ? 0 : held - 1;"),
-    Mutant("ended ? 0 : held - moved;", "ended ? 1 : held - moved;"),
-    Mutant("s.counts[env] = ended", "s.counts[0] = ended"),
+    Mutant("m.ended ? 0 : m.held - moved;", "m.held - moved;"),
+    Mutant("m.ended ? 0 : m.held - moved;", "m.ended ? 0 : m.held;"),
+    Mutant("m.ended ? 0 : m.held - moved;", "m.ended ? 0 : m.held - 1;"),
+    Mutant("m.ended ? 0 : m.held - moved;", "m.ended ? 1 : m.held - moved;"),
+    Mutant("s.counts[env] = m.ended", "s.counts[0] = m.ended"),
 ]
 
 _FORGET = [

@@ -2,6 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.python_of_checkpoints import CHECKPOINT_PYTHON, CHECKPOINT_PYTHON_TESTS
+from tests.mutants.python_of_native import NATIVE_PYTHON, NATIVE_PYTHON_TESTS
 from tests.mutants.python_of_nstep import NSTEP_PYTHON, NSTEP_PYTHON_TESTS
 from tests.mutants.python_of_priorities import PRIORITY_PYTHON, PRIORITY_PYTHON_TESTS
 from tests.mutants.python_of_restarts import RESTART_PYTHON, RESTART_PYTHON_TESTS
@@ -83,6 +84,7 @@ PYTHON_TESTS = {
     **NSTEP_PYTHON_TESTS,
     **CHECKPOINT_PYTHON_TESTS,
     **RESTART_PYTHON_TESTS,
+    **NATIVE_PYTHON_TESTS,
 }
 
 _READ = "who reads rows has read the control block before, which refuses likewise"
@@ -1116,8 +1118,8 @@ _REPLAY = [
         "tree = device_tree_nbytes(self._capacity)",
     ),
     Mutant(
-        "HostOps(self._layout, self._capacity, words, seed, run=run)",
-        "HostOps(self._layout, self._capacity, words, seed, run=0 if prioritized else None)",
+        "                run=run,\n                lock=self._lock,\n",
+        "                run=0 if prioritized else None,\n                lock=self._lock,\n",
     ),
     Mutant(
         "DeviceOps(cupy, self._layout, self._capacity, seed, run=run)",
@@ -1700,4 +1702,5 @@ PYTHON = {
     **NSTEP_PYTHON,
     **CHECKPOINT_PYTHON,
     **RESTART_PYTHON,
+    **NATIVE_PYTHON,
 }

@@ -87,12 +87,12 @@ _NSTEP = [
     Mutant("self._ops.check_state(state)()", "self._ops.check_state(state)"),
     # The host's
     Mutant(
-        "HostNStep(self._columns, self._n, self._n_envs, self._gamma)",
-        "HostNStep(self._columns, self._n_envs, self._n, self._gamma)",
+        "            self._columns, self._n, self._n_envs, self._gamma\n",
+        "            self._columns, self._n_envs, self._n, self._gamma\n",
     ),
     Mutant(
-        "HostNStep(self._columns, self._n, self._n_envs, self._gamma)",
-        "HostNStep(self._columns, self._n, self._n_envs, 0.99)",
+        "            self._columns, self._n, self._n_envs, self._gamma\n",
+        "            self._columns, self._n, self._n_envs, 0.99\n",
     ),
     # The device's
     Mutant(

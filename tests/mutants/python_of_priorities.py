@@ -269,21 +269,21 @@ _HOST_PRIORITIES = [
     ),
     Mutant("        self._settle()\n        tree = self._tree\n", "        tree = self._tree\n"),
     Mutant("        self._settle()\n        ages = None", "        ages = None"),
-    Mutant("if total == self._settled:", "if total <= self._settled + 1:"),
+    Mutant("if total == settled:", "if total <= settled + 1:"),
     Mutant(
-        "        if total == self._settled:\n            return\n",
+        "        if total == settled:\n            return\n",
         "",
         equivalent="no rows are filled then",
     ),
-    Mutant("min(total - self._settled, self._capacity)", "total - self._settled"),
-    Mutant("min(total - self._settled, self._capacity)", "min(total, self._capacity)"),
+    Mutant("min(total - settled, self._capacity)", "total - settled"),
+    Mutant("min(total - settled, self._capacity)", "min(total, self._capacity)"),
     Mutant(
-        "min(total - self._settled, self._capacity)",
-        "min(total - self._settled, self._capacity - 1)",
+        "min(total - settled, self._capacity)",
+        "min(total - settled, self._capacity - 1)",
     ),
     Mutant(
         "first = (total - count) % self._capacity",
-        "first = self._settled % self._capacity",
+        "first = settled % self._capacity",
         equivalent="where that is another row, the whole ring is filled",
     ),
     Mutant("first = (total - count) % self._capacity", "first = total % self._capacity"),
@@ -299,9 +299,9 @@ _HOST_PRIORITIES = [
     Mutant("        self._tree.fill(first, before_end, leaf)\n", ""),
     Mutant("        self._tree.fill(0, count - before_end, leaf)\n", ""),
     Mutant("self._tree.fill(0, count - before_end, leaf)", "self._tree.fill(0, count, leaf)"),
-    Mutant("        self._settled = total\n", ""),
-    Mutant("        self._settled = total\n", "        self._settled += count\n"),
-    Mutant("self._settled = 0", "self._settled = 1"),
+    Mutant("        self.settled[0] = total\n", ""),
+    Mutant("        self.settled[0] = total\n", "        self.settled[0] += count\n"),
+    Mutant("self.settled = np.zeros(1, np.int64)", "self.settled = np.ones(1, np.int64)"),
     # Drawing
     Mutant('self._run = int(control["run"][0])', "self._run = 0"),
     Mutant(
@@ -318,7 +318,10 @@ _HOST_PRIORITIES = [
         "        batch.weights[...] = 1.0\n        self._mark(batch)\n",
         "        batch.weights[...] = 1.0\n",
     ),
-    Mutant("draw_token(self._total.item(), self._run)", "draw_token(self._settled + 1, self._run)"),
+    Mutant(
+        "draw_token(self._total.item(), self._run)",
+        "draw_token(self.settled.item() + 1, self._run)",
+    ),
     Mutant("draw_token(self._total.item(), self._run)", "draw_token(self._total.item(), 0)"),
     Mutant("tokens[...] = draw_token", "tokens[:1] = draw_token"),
     # Updating
@@ -452,7 +455,10 @@ _HOST_PRIORITIES = [
     Mutant('["stale_updates"] += count', '["stale_updates"] += 1'),
     Mutant('["stale_updates"] += count', '["stale_updates"] += len(set(rows[stale].tolist()))'),
     Mutant("batch._memory.tokens[...] = no_token(self._run)", "pass"),
-    Mutant("        self._tree.mend()\n", ""),
+    Mutant("        self._tree.mend()\n        total", "        total"),
+    Mutant(
+        "        self._tree.mend()\n\n    def update_plain", "        pass\n\n    def update_plain"
+    ),
     Mutant(
         "functools.lru_cache(1)(entering_leaf)",
         "functools.cache(lambda *_: entering_leaf(*_))",

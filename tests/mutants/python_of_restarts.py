@@ -178,7 +178,11 @@ _BUCKETS = [
     Mutant("        if running > target:\n", "        if running >= target:\n"),
     Mutant("    return len(weights) - 1\n", "    return 0\n"),
     Mutant("u * _running_sum(weights)", "u"),
-    Mutant("u * _running_sum(weights)", "u * sum(weights)"),
+    Mutant(
+        "u * _running_sum(weights)",
+        "u * sum(weights)",
+        open="up to Python 3.11 both are one; later ones compensate, and a test sees it",
+    ),
 ]
 
 _DRAWS = [
@@ -323,10 +327,7 @@ _POOL = [
     Mutant("sorted(self._contents.buckets.items())", "self._contents.buckets.items()"),
     Mutant('"offers_refused": dict(self._refused)', '"offers_refused": self._refused'),
     # Files
-    Mutant(
-        "        write_points(path, *self._copy(0))\n\n",
-        "        write_points(path, *self._copy(1))\n\n",
-    ),
+    Mutant("        self._write(path, 0)\n", "        self._write(path, 1)\n"),
     Mutant("        with self._saving:  #", "        if True:  #"),
     Mutant(
         "            return self._saves.submit(lambda: write)\n",

@@ -55,6 +55,7 @@ class Workshop:
         self._environment = {
             **os.environ,
             "CPREPLAY_EMU_SEEDS": str(seed),
+            "CPREPLAY_REQUIRE_NATIVE": "1",  # or mutants of compiled loops survive by skips
             "CPREPLAY_EMU_CACHE": str(folder / "emulator"),
             "COLUMNS": "300",  # so that pytest does not shorten its summary
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",

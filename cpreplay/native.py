@@ -1,0 +1,51 @@
+"""Whether host buffers work by compiled loops, and the module that has them."""
+
+import os
+from typing import Any
+
+from cpreplay.errors import ConfigurationError
+
+try:
+    from cpreplay import _native
+except ImportError as error:
+    #: Why there are no compiled loops here; None where there are.
+    MISSING: str | None = str(error)
+else:
+    MISSING = None
+
+_CHOICES = ("numpy", "native")
+
+
+def compiled() -> Any:
+    """The compiled module; only where `uses_compiled` says so."""
+    return _native
+
+
+def uses_compiled() -> bool:
+    """Whether buffers that are made now work by compiled loops: where they are built.
+
+    ``CPREPLAY_HOST=numpy`` or ``native`` in the environment decides instead.
+
+    Raises
+    ------
+    ConfigurationError
+        The variable asks for what is not there, or for something else.
+    """
+    choice = os.environ.get("CPREPLAY_HOST", "")
+    if choice not in ("", *_CHOICES):
+        raise ConfigurationError(f"CPREPLAY_HOST={choice!r} has to be {' or '.join(_CHOICES)}")
+    if choice == "native" and MISSING is not None:
+        raise ConfigurationError(
+            f"CPREPLAY_HOST=native: the compiled loops are not there ({MISSING}); install cpreplay "
+            "where there is a C++ compiler, or leave the variable out"
+        )
+    return choice != "numpy" and MISSING is None
+
+
+def described() -> str:
+    """What host buffers that are made now work by, and why."""
+    if uses_compiled():
+        return "compiled"
+    if MISSING is None:
+        return "NumPy, as CPREPLAY_HOST says"
+    return f"NumPy: no compiled ones were built, as without a C++ compiler ({MISSING})"

@@ -1,0 +1,28 @@
+"""Builds the compiled loops of host buffers. Everything else is in setup.cfg.
+
+Where there is no compiler the installation goes on without them, and NumPy does their work.
+"""
+
+import sys
+
+import numpy
+from setuptools import Extension, setup
+
+# Without contraction and fast-math: results are those of NumPy and of the device, bit for bit.
+GCC = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-strict-aliasing", "-fvisibility=hidden"]
+MSVC = ["/std:c++17", "/O2", "/fp:precise"]
+
+setup(
+    ext_modules=[
+        Extension(
+            "cpreplay._native",
+            ["host_src/module.cpp"],
+            include_dirs=["host_src", "cuda_src", numpy.get_include()],
+            depends=["host_src/ring.h", "host_src/cuda_on_host.h"],
+            extra_compile_args=MSVC if sys.platform == "win32" else GCC,
+            language="c++",
+            py_limited_api=True,
+            optional=True,
+        )
+    ]
+)

@@ -1,0 +1,188 @@
+"""Compiled loops on the host: that plain calls go by them, and odd ones fare as without them."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cpreplay import ConfigurationError, NStepBuffer, StoreReplay, native
+from cpreplay.host_ops import HostOps
+from cpreplay.native_ops import NativeOps
+
+pytestmark = pytest.mark.skipif(
+    native.MISSING is not None, reason=f"the compiled loops are not built: {native.MISSING}"
+)
+
+
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("CPREPLAY_HOST", "native")
+    yield
+
+
+def refuse_the_long_way(buffer: StoreReplay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on only compiled code may store, draw or update."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("this call should have been compiled code's")
+
+    for name in ("ingest", "ingest_row", "store", "store_row"):
+        monkeypatch.setattr(buffer._ops, name, refuse)
+    monkeypatch.setattr(HostOps, "sample", refuse)
+    monkeypatch.setattr(HostOps, "sample_range", refuse)
+    if buffer._ops.priorities is not None:
+        monkeypatch.setattr(buffer._ops.priorities, "ingest", refuse)
+        monkeypatch.setattr(buffer._ops.priorities, "draw", refuse)
+
+
+PLAIN = {
+    "float": 0.5,
+    "np.float64": np.float64(0.5),
+    "np.float32": np.float32(0.5),
+    "int": 7,
+    "np.int64": np.int64(7),
+    "0-d array": np.array(0.5, np.float32),
+}
+
+
+@pytest.mark.parametrize("reward", PLAIN.values(), ids=PLAIN)
+@pytest.mark.parametrize("terminated", [True, np.bool_(True)], ids=["bool", "np.bool_"])
+def test_a_plain_transition_is_stored_by_compiled_code(
+    reward: Any, terminated: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffer = StoreReplay(3, (), 4, action_dtype="int64")
+    refuse_the_long_way(buffer, monkeypatch)
+    obs = np.array([1, 2, 3], np.float32)
+    for _ in range(5):  # around the ring
+        buffer.add(obs, 2, reward, obs + 1, terminated)
+    assert len(buffer) == 4
+    assert buffer.head == 1
+    batch = buffer.sample(3)
+    assert batch.obs.tolist() == [[1, 2, 3]] * 3
+    assert batch.next_obs.tolist() == [[2, 3, 4]] * 3
+    assert batch.reward.tolist() == [float(reward)] * 3
+    assert batch.action.tolist() == [2] * 3
+    assert batch.terminated.tolist() == [True] * 3
+
+
+def test_plain_batches_draws_and_updates_are_compiled_codes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    buffer = StoreReplay(3, 1, 50, prioritized=True, seed=0)
+    refuse_the_long_way(buffer, monkeypatch)
+    rows = np.arange(60, dtype=np.float32).reshape(20, 3)
+    done = np.zeros(20, bool)
+    for _ in range(3):
+        buffer.add_batch(rows, rows[:, :1].copy(), rows[:, 0].copy(), rows, done)
+    batch = buffer.sample(16)
+    buffer.update_priorities(batch, batch.reward)
+    buffer.update_priorities(batch, batch.reward.astype(np.float64))
+    buffer.sample_range(4, 2, 9)
+    assert buffer.stats()["max_priority"] == max(1.0, float(batch.reward.max()) + 1e-6)
+
+
+# What compiled code must leave to NumPy's, which casts it, or refuses it in words.
+ODD_REWARDS = {
+    "NaN": (float("nan"), None),
+    "infinity": (float("inf"), None),
+    "too large": (1e39, "reward"),
+    "an int that float32 has not": (2**24 + 1, "reward"),
+    "a text": ("1", "reward"),
+    "None": (None, "reward"),
+    "a list": ([0.5], "reward"),
+    "True": (True, None),
+}
+
+
+@pytest.mark.parametrize(("reward", "says"), ODD_REWARDS.values(), ids=ODD_REWARDS)
+def test_odd_values_fare_as_without_compiled_code(
+    reward: Any, says: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = []
+    for choice in ("native", "numpy"):
+        monkeypatch.setenv("CPREPLAY_HOST", choice)
+        buffer = StoreReplay(2, 1, 4)
+        try:
+            buffer.add([1.0, 2.0], [0.0], reward, np.ones(2, np.float64), False)
+        except (ValueError, TypeError) as error:
+            results.append((type(error), str(error), len(buffer)))
+        else:
+            results.append((None, buffer.column("reward").tobytes(), len(buffer)))
+    assert results[0] == results[1]
+    assert (says is None) == (results[0][0] is None)
+    if says is not None:
+        assert says in results[0][1]
+
+
+def test_an_add_waits_for_who_holds_the_lock() -> None:
+    buffer = StoreReplay(1, 1, 4)
+    obs = np.zeros(1, np.float32)
+    added = threading.Event()
+
+    def act() -> None:
+        buffer.add(obs, obs, 0.0, obs, False)
+        added.set()
+
+    with buffer._lock:
+        thread = threading.Thread(target=act)
+        thread.start()
+        assert not added.wait(0.05)
+        assert buffer.stats is not None
+        assert len(buffer) == 0
+    thread.join()
+    assert len(buffer) == 1
+
+
+def test_an_add_during_a_save_puts_its_chunk_aside(tmp_path: Any) -> None:
+    buffer = StoreReplay(1, 1, 4)
+    rows = np.ones((4, 1), np.float32)
+    buffer.add_batch(rows, rows, rows[:, 0], rows, np.zeros(4, bool))
+    _, snapshot = buffer._begin_save(None, apart=True)
+    chunks = snapshot.chunks()  # makes the spares
+    buffer.add(rows[0] * 9, rows[0], 9.0, rows[0], False)
+    ((first, columns),) = [(first, dict(columns)) for first, columns in chunks]
+    assert first == 0
+    assert columns["reward"].tolist() == [1, 1, 1, 1]
+    buffer._end_save(snapshot)
+    assert buffer.column("reward").tolist() == [9, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("choice", "kind"), [("native", NativeOps), ("numpy", HostOps), ("", NativeOps)]
+)
+def test_the_environment_decides(choice: str, kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CPREPLAY_HOST", choice)
+    assert type(StoreReplay(1, 1, 2)._ops) is kind
+
+
+def test_what_the_environment_cannot_ask_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CPREPLAY_HOST", "fortran")
+    with pytest.raises(ConfigurationError, match="'fortran' has to be numpy or native"):
+        StoreReplay(1, 1, 2)
+    monkeypatch.setattr(native, "MISSING", "no module named _native")
+    monkeypatch.setenv("CPREPLAY_HOST", "native")
+    with pytest.raises(ConfigurationError, match=r"compiled loops are not there.*C\+\+ compiler"):
+        StoreReplay(1, 1, 2)
+    monkeypatch.setenv("CPREPLAY_HOST", "")
+    assert type(StoreReplay(1, 1, 2)._ops) is HostOps
+    assert "NumPy" in native.described()
+
+
+def test_what_host_buffers_work_by_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    for choice, text in {
+        "native": "compiled", "": "compiled", "numpy": "NumPy, as CPREPLAY_HOST says"
+    }.items():  # fmt: skip
+        monkeypatch.setenv("CPREPLAY_HOST", choice)
+        assert native.described() == text
+    monkeypatch.setenv("CPREPLAY_HOST", "")
+    monkeypatch.setattr(native, "MISSING", "no module named _native")
+    assert "no module named _native" in native.described()
+
+
+def test_a_single_step_may_be_strided() -> None:
+    steps = NStepBuffer(1, (3,), (), 0.9)
+    both = np.arange(12, dtype=np.float32)
+    out = steps.append(both[::4], 0.0, 1.0, both[1::4], False, False)
+    assert (out.obs.tolist(), out.next_obs.tolist()) == ([[0, 4, 8]], [[1, 5, 9]])
