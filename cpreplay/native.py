@@ -1,6 +1,7 @@
 """Whether host buffers work by compiled loops, and the module that has them."""
 
 import os
+from importlib.util import find_spec
 from typing import Any
 
 from cpreplay.errors import ConfigurationError
@@ -9,7 +10,9 @@ try:
     from cpreplay import _native
 except ImportError as error:
     #: Why there are no compiled loops here; None where there are.
-    MISSING: str | None = str(error)
+    MISSING: str | None = (
+        str(error) if find_spec("cpreplay._native") else "there is no cpreplay._native here"
+    )
 else:
     MISSING = None
 
