@@ -4,6 +4,7 @@ Where there is no compiler the installation goes on without them, and NumPy does
 """
 
 import sys
+from glob import glob
 
 import numpy
 from setuptools import Extension, setup
@@ -18,7 +19,7 @@ setup(
             "cpreplay._native",
             ["host_src/module.cpp"],
             include_dirs=["host_src", "cuda_src", numpy.get_include()],
-            depends=["host_src/ring.h", "host_src/cuda_on_host.h"],
+            depends=[*glob("host_src/*.h"), *glob("cuda_src/*.cu*")],
             extra_compile_args=MSVC if sys.platform == "win32" else GCC,
             language="c++",
             py_limited_api=True,

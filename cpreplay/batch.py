@@ -4,12 +4,20 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from cpreplay.schema import TRANSITION, Layout, unstored_column
+from cpreplay.schema import TRANSITION, Column, Layout, unstored_column
 
 #: What a draw adds to the columns of a transition. No buffer's column has the name of the third.
 INDICES = unstored_column("indices", "int64")
 WEIGHTS = unstored_column("weights", "float32")
 TOKENS = unstored_column("draw tokens", "int32", (2,))
+
+
+def of_draw(*, weighted: bool) -> tuple[Column, Column | None, Column | None]:
+    """What stands behind the columns in a batch's arrays; None where there is no such array."""
+    return (INDICES, WEIGHTS, TOKENS) if weighted else (INDICES, None, None)
+
+
+_STANDARD = len(TRANSITION)
 
 
 class Batch:
@@ -44,24 +52,14 @@ class Batch:
                  "terminated", "weights")  # fmt: skip
 
     def __init__(
-        self,
-        names: Sequence[str],
-        arrays: Sequence[Any],
-        indices: Any,
-        weights: Any = None,
-        tokens: Any = None,
-        *,
-        memory: "BatchMemory | None" = None,
+        self, names: Sequence[str], arrays: Sequence[Any], memory: "BatchMemory | None" = None
     ) -> None:
-        standard = len(TRANSITION)
-        self.obs, self.action, self.reward, self.next_obs, self.terminated = arrays[:standard]
-        self.indices = indices
-        self.weights = weights
-        # When each lane was drawn, int32 (B, 2): update_priorities sees by it which rows have been
-        # overwritten since. An array like the others, so that it is mapped and sliced with them;
-        # of words that every framework keeps.
-        self._tokens = tokens
-        self.extra = dict(zip(names[standard:], arrays[standard:], strict=True))
+        # The columns of those names, then what `of_draw` says. Tokens are when each lane was drawn:
+        # update_priorities sees by them which rows have been overwritten since. An array like the
+        # others, so that it is mapped and sliced with them; of words that every framework keeps.
+        self.obs, self.action, self.reward, self.next_obs, self.terminated = arrays[:_STANDARD]
+        self.extra = dict(zip(names[_STANDARD:], arrays[_STANDARD:-3], strict=True))
+        self.indices, self.weights, self._tokens = arrays[-3:]
         self._memory: Any = memory  # a mapped, copied or unpickled batch has none
 
     def __len__(self) -> int:
@@ -113,18 +111,12 @@ class Batch:
         -----
         Of a prioritized buffer, ``function`` also gets the lanes' draw tokens, int32 (B, 2).
         """
-        names = (*TRANSITION, *self.extra)
-        arrays = [function(self[name]) for name in names]
-        of_draw = [
-            None if array is None else function(array) for array in (self.weights, self._tokens)
-        ]
-        return Batch(names, arrays, function(self.indices), *of_draw)
+        arrays = [None if array is None else function(array) for array in self._arrays()]
+        return Batch((*TRANSITION, *self.extra), arrays)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy is like a mapped batch: no back end fills it.
-        names = (*TRANSITION, *self.extra)
-        arrays = [self[name] for name in names]
-        return Batch, (names, arrays, self.indices, self.weights, self._tokens)
+        return Batch, ((*TRANSITION, *self.extra), self._arrays())
 
     def _is_own(self, kind: type["BatchMemory"], layout: Layout, *, weighted: bool) -> bool:
         """Whether a back end can fill this batch: made by its like, and still the same arrays."""
@@ -134,11 +126,14 @@ class Batch:
         if (memory.weights is not None) != weighted:
             return False
         try:
-            mine = (self.obs, self.action, self.reward, self.next_obs, self.terminated,
-                    *self.extra.values(), self.indices, self.weights, self._tokens)  # fmt: skip
+            mine = self._arrays()
         except AttributeError:  # one was deleted
             return False
         return len(mine) == len(memory.arrays) and all(map(operator.is_, mine, memory.arrays))
+
+    def _arrays(self) -> tuple[Any, ...]:
+        return (self.obs, self.action, self.reward, self.next_obs, self.terminated,
+                *self.extra.values(), self.indices, self.weights, self._tokens)  # fmt: skip
 
     def _names(self) -> tuple[str, ...]:
         weights = () if self.weights is None else ("weights",)
@@ -149,13 +144,22 @@ class BatchMemory:
     """The arrays that a batch was made with, and what its back end needs to fill them.
 
     The addresses in it are of these arrays, so it keeps them, and is of no use for others.
+
+    Parameters
+    ----------
+    layout : Layout
+    arrays : tuple of array
+        The columns, the indices, the weights and the draw tokens, or None for the last two.
     """
 
-    __slots__ = ("arrays", "layout", "weights")
-
-    def __init__(
-        self, layout: Layout, arrays: Sequence[Any], indices: Any, weights: Any, tokens: Any
-    ) -> None:
+    def __init__(self, layout: Layout, arrays: tuple[Any, ...]) -> None:
         self.layout = layout
-        self.weights = weights
-        self.arrays = (*arrays, indices, weights, tokens)
+        self.arrays = arrays
+
+    @property
+    def indices(self) -> Any:
+        return self.arrays[-3]
+
+    @property
+    def weights(self) -> Any:
+        return self.arrays[-2]

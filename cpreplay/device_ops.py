@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cpreplay.batch import TOKENS, Batch, BatchMemory
+from cpreplay.batch import Batch, BatchMemory, of_draw
 from cpreplay.control import CONTROL, new_control
 from cpreplay.cuda_device import MAX_BLOCKS, THREADS, Card, Kernels, blocks_for
 from cpreplay.device_inputs import DeviceInputs
@@ -115,17 +115,13 @@ class DeviceOps:
     def make_batch(self, batch_size: int) -> Batch:
         self._card.check_current()
         self._card.refuse_capture("allocating a batch (get it from make_batch, and give it as out)")
-        arrays = [
-            self._cupy.empty((batch_size, *column.shape), column.dtype)
-            for column in self._layout.columns
-        ]
-        indices = self._cupy.empty(batch_size, np.int64)
-        weights = tokens = None
-        if self.priorities:
-            weights = self._cupy.empty(batch_size, np.float32)
-            tokens = self._cupy.empty((batch_size, *TOKENS.shape), TOKENS.dtype)
-        memory = _DeviceBatchMemory(self._layout, arrays, indices, weights, tokens, self._card)
-        return Batch(self._layout.names, arrays, indices, weights, tokens, memory=memory)
+        weighted = self.priorities is not None
+        arrays = tuple(
+            column and self._cupy.empty((batch_size, *column.shape), column.dtype)
+            for column in (*self._layout.columns, *of_draw(weighted=weighted))
+        )
+        memory = _DeviceBatchMemory(self._layout, arrays, self._card)
+        return Batch(self._layout.names, arrays, memory)
 
     def accepts(self, batch: Batch) -> bool:
         weighted = self.priorities is not None
@@ -257,20 +253,11 @@ class DeviceOps:
 class _DeviceBatchMemory(BatchMemory):
     """Where the arrays of one batch lie."""
 
-    __slots__ = ("addresses", "card", "draw")
-
-    def __init__(
-        self,
-        layout: Layout,
-        arrays: Sequence[Any],
-        indices: Any,
-        weights: Any,
-        tokens: Any,
-        card: Card,
-    ) -> None:
-        super().__init__(layout, arrays, indices, weights, tokens)
+    def __init__(self, layout: Layout, arrays: tuple[Any, ...], card: Card) -> None:
+        super().__init__(layout, arrays)
+        *columns, indices, weights, tokens = arrays
         self.card = card.number
-        self.addresses = _addresses(arrays)
+        self.addresses = _addresses(columns)
         self.draw = None if weights is None else DrawMemory(card.cupy, indices, weights, tokens)
 
 

@@ -4,14 +4,15 @@ Rows lie in arrays of whole records, a minibatch in one block with a field per c
 64-byte addresses. Nothing here knows a ring, a policy or a lock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cpreplay.aligned import ALIGNMENT, aligned_block
-from cpreplay.batch import INDICES, TOKENS, WEIGHTS, Batch, BatchMemory
+from cpreplay.batch import Batch, BatchMemory, of_draw
 from cpreplay.errors import SampleRangeError
 from cpreplay.schema import Column, Layout, Place
 
@@ -67,21 +68,19 @@ class Gather:
         self.scratch = np.empty(rows, array.dtype)
         self._views = self._views_of(rows)
 
-    def __call__(self, indices: NDArray[np.int64], raw: NDArray[Any]) -> None:
-        """Fill the columns' fields of ``raw``, a batch's block of memory."""
+    def __call__(self, indices: NDArray[np.int64], raw: Mapping[str, NDArray[Any]]) -> None:
+        """Fill the columns of a batch, which ``raw`` has by name."""
         count = len(indices)
         if self._direct:
             # mode="clip", since "raise" would copy through a buffer; indices are in range
             self._array.take(indices, 0, raw[self._stored[0].column.name], "clip")
-        elif count <= len(self.scratch):
-            self._take(indices, raw)
-        else:
-            step = len(self.scratch)
-            for start in range(0, count, step):
-                self._take(indices[start : start + step], raw, slice(start, start + step))
+            return
+        step = len(self.scratch)
+        for start in range(0, count, step):
+            self._take(indices[start : start + step], raw, slice(start, start + step))
 
     def _take(
-        self, indices: NDArray[np.int64], raw: NDArray[Any], lanes: slice | None = None
+        self, indices: NDArray[np.int64], raw: Mapping[str, NDArray[Any]], lanes: slice
     ) -> None:
         taken, parts = self._views
         if len(indices) != len(taken):
@@ -90,10 +89,7 @@ class Gather:
         self._array.take(indices, 0, taken, "clip")
         for name, quantized, part in parts:
             if quantized:
-                target = raw[name] if lanes is None else raw[name][lanes]
-                np.divide(part, np.float32(255), out=target)
-            elif lanes is None:
-                raw[name] = part
+                np.divide(part, np.float32(255), out=raw[name][lanes])
             else:
                 raw[name][lanes] = part
 
@@ -115,69 +111,62 @@ class Gather:
 
 
 class BatchBlock:
-    """How a minibatch of one size lies in one block of memory."""
+    """How a minibatch of one size lies in one block of memory, and how its arrays are made."""
 
     def __init__(self, layout: Layout, batch_size: int, *, weighted: bool) -> None:
         self.layout = layout
         self.batch_size = batch_size
-        self._names = layout.names
-        self._weighted = weighted
-        names, formats, raw_formats, offsets = [], [], [], []
-        end = 0
-        of_draw = (INDICES, WEIGHTS, TOKENS) if weighted else (INDICES,)
-        for column in (*of_draw, *layout.columns):
-            names.append(column.name)
-            formats.append((column.dtype, (batch_size, *column.shape)))
-            # Columns that are stored as they are seen are copied as rows of bytes.
-            raw_formats.append(
-                formats[-1] if column.quantized else (f"V{column.stored_nbytes}", (batch_size,))
-            )
-            offsets.append(end)
+        #: Of each array the offset, dtype and shape: columns, indices, weights and tokens, or None.
+        self.members: tuple[tuple[int, np.dtype[Any], tuple[int, ...]] | None, ...]
+        members: list[Any] = []
+        #: Bytes of the block.
+        self.nbytes = 0
+        for column in (*layout.columns, *of_draw(weighted=weighted)):
+            if column is None:
+                members.append(None)
+                continue
+            members.append((self.nbytes, column.dtype, (batch_size, *column.shape)))
             length = batch_size * column.elements * column.dtype.itemsize
-            end += -(-length // ALIGNMENT) * ALIGNMENT
-        if end > _LARGEST_BATCH:
+            self.nbytes += -(-length // ALIGNMENT) * ALIGNMENT
+        self.members = tuple(members)
+        if self.nbytes > _LARGEST_BATCH:
             raise SampleRangeError(
-                f"a batch of {batch_size} takes {end:,} bytes, and at most {_LARGEST_BATCH:,} are "
-                "possible; draw it in parts"
+                f"a batch of {batch_size} takes {self.nbytes:,} bytes, and at most "
+                f"{_LARGEST_BATCH:,} are possible; draw it in parts"
             )
-        #: Indices, weights, tokens (-1 where there are none), then the columns; for compiled code.
-        self.offsets = np.array(offsets if weighted else [offsets[0], -1, -1, *offsets[1:]])
-        record = {"names": names, "offsets": offsets, "itemsize": end}
-        self._fields = np.dtype({**record, "formats": formats})  # type: ignore[call-overload]
-        self._raw = np.dtype({**record, "formats": raw_formats})  # type: ignore[call-overload]
 
     def new_batch(self) -> Batch:
-        """Fresh arrays: fields of one record, which NumPy gives as views at little cost."""
-        block, offset = aligned_block(self._fields.itemsize)
-        fields = np.ndarray((), self._fields, block, offset)
-        raw = np.ndarray((), self._raw, block, offset)
-        indices = fields["indices"]
-        arrays = [fields[name] for name in self._names]
-        weights = tokens = None
-        if self._weighted:
-            weights, tokens = fields[WEIGHTS.name], fields[TOKENS.name]
-        memory = HostBatchMemory(self.layout, arrays, indices, weights, tokens, raw, self.offsets)
-        return Batch(self._names, arrays, indices, weights, tokens, memory=memory)
+        """A batch of fresh arrays, uninitialised."""
+        arrays = self._new_arrays()
+        return Batch(self.layout.names, arrays, HostBatchMemory(self.layout, arrays))
+
+    def _new_arrays(self) -> tuple[Any, ...]:
+        block, start = aligned_block(self.nbytes)
+        return tuple(
+            member and np.ndarray(member[2], member[1], block, start + member[0])
+            for member in self.members
+        )
 
 
 class HostBatchMemory(BatchMemory):
-    """The arrays of one batch as a draw writes them."""
+    """The arrays of one batch, and the same as NumPy's draws write them."""
 
-    __slots__ = ("offsets", "raw", "rows", "tokens")
+    @cached_property
+    def raw(self) -> dict[str, NDArray[Any]]:
+        """The columns as they are gathered: as rows of bytes, unless codes are made floats."""
+        return {
+            column.name: array
+            if column.quantized
+            else np.ndarray(len(array), f"V{column.stored_nbytes}", array)
+            for column, array in zip(self.layout.columns, self.arrays, strict=False)
+        }
 
-    def __init__(
-        self,
-        layout: Layout,
-        arrays: Sequence[Any],
-        indices: NDArray[np.int64],
-        weights: NDArray[np.float32] | None,
-        tokens: NDArray[np.int32] | None,
-        raw: NDArray[Any],
-        offsets: NDArray[np.int64],
-    ) -> None:
-        super().__init__(layout, arrays, indices, weights, tokens)
-        self.raw = raw
-        self.offsets = offsets
-        self.rows = indices.view(np.uint64)
-        #: The tokens as one word a lane.
-        self.tokens = None if tokens is None else tokens.view(np.uint64)[:, 0]
+    @cached_property
+    def rows(self) -> NDArray[np.uint64]:
+        """The indices, unsigned."""
+        return np.asarray(self.indices.view(np.uint64))
+
+    @cached_property
+    def tokens(self) -> NDArray[np.uint64]:
+        """The draw tokens as one word a lane."""
+        return np.asarray(self.arrays[-1].view(np.uint64)[:, 0])

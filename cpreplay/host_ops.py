@@ -4,6 +4,7 @@ The contract is in `ops`. Nothing here takes a lock: the buffer does.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from threading import Condition
 from typing import Any, TypeVar
 
@@ -59,10 +60,6 @@ class HostOps:
             StoredColumn(column, place, self._arrays[place.array])
             for column, place in zip(layout.columns, layout.places, strict=True)
         ]
-        self._gathers = [
-            Gather(array, [column for column in self._columns if column.place.array == number])
-            for number, array in enumerate(self._arrays)
-        ]
         self._rows_of_span = _Spans()
         self._blocks: dict[int, BatchBlock] = {}
         self.priorities = None if run is None else HostPriorities(self._control, capacity)
@@ -77,10 +74,17 @@ class HostOps:
 
     @property
     def nbytes(self) -> int:
-        scratch = sum(gather.scratch.nbytes for gather in self._gathers)
         rows = sum(array.nbytes for array in self._arrays)
         tree = self.priorities.nbytes if self.priorities else 0
-        return rows + tree + self._control.nbytes + scratch
+        return rows + tree + self._control.nbytes
+
+    @cached_property
+    def _gathers(self) -> list[Gather]:
+        """The copies of a draw. Made for the first one: compiled loops have no use for them."""
+        return [
+            Gather(array, [column for column in self._columns if column.place.array == number])
+            for number, array in enumerate(self._arrays)
+        ]
 
     def ingest_row(self, values: Sequence[Any]) -> list[Any]:
         return self._inputs.row(values)
@@ -128,10 +132,11 @@ class HostOps:
         if block is None:
             if len(self._blocks) >= _KEPT_BLOCKS:
                 self._blocks.clear()
-            weighted = self.priorities is not None
-            block = BatchBlock(self._layout, batch_size, weighted=weighted)
-            self._blocks[batch_size] = block
+            block = self._blocks[batch_size] = self._new_block(batch_size)
         return block.new_batch()
+
+    def _new_block(self, batch_size: int) -> BatchBlock:
+        return BatchBlock(self._layout, batch_size, weighted=self.priorities is not None)
 
     def accepts(self, batch: Batch) -> bool:
         weighted = self.priorities is not None

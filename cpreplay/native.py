@@ -48,7 +48,7 @@ def uses_compiled() -> bool:
 def described() -> str:
     """What host buffers that are made now work by, and why."""
     if uses_compiled():
-        return "compiled"
+        return "compiled, with AVX2" if _native.has_wide() else "compiled"
     if MISSING is None:
         return "NumPy, as CPREPLAY_HOST says"
     return f"NumPy: no compiled ones were built, as without a C++ compiler ({MISSING})"

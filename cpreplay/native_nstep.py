@@ -1,5 +1,6 @@
 """n-step returns in host memory by compiled loops. The contract is `ops.NStepOps`."""
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,25 +25,30 @@ class NativeNStep(HostNStep):
         ]
         kept.append((None, _row_nbytes(self._next_obs), self._next_obs.dtype.kind == "b"))
         self._steps = compiled().Steps(
-            n, n_envs, gamma, self._start, self._count, kept, self._pending["reward"], self._base
+            n, n_envs, gamma, self._start, self._count, kept, self._pending["reward"]
         )
+        # Between the count of windows and their writing, nobody else may append.
+        self._lock = threading.Lock()
 
     def append(
         self, step: dict[str, NDArray[Any]], stepped: NDArray[np.bool_] | None
     ) -> NStepTransitions:
         step = {name: np.ascontiguousarray(values) for name, values in step.items()}
-        windows = self._steps.count(step["terminated"], step["truncated"], stepped)
-        out = {
-            column.name: np.empty((windows, *column.shape), column.dtype)
-            for column in (*self._kept, self._next_obs)
-        }
-        discount = np.empty(windows, np.float32)
-        terminated, truncated, valid = np.empty((3, windows), bool)
-        firsts = [None if column.name == "reward" else out[column.name] for column in self._kept]
-        self._steps.append(
-            (*(step[column.name] for column in self._kept), step["next_obs"]),
-            (*firsts, out["next_obs"], out["reward"], discount, terminated, truncated, valid),
-        )
+        with self._lock:
+            windows = self._steps.count(step["terminated"], step["truncated"], stepped)
+            out = {
+                column.name: np.empty((windows, *column.shape), column.dtype)
+                for column in (*self._kept, self._next_obs)
+            }
+            discount = np.empty(windows, np.float32)
+            terminated, truncated, valid = np.empty((3, windows), bool)
+            firsts = [
+                None if column.name == "reward" else out[column.name] for column in self._kept
+            ]
+            self._steps.append(
+                (*(step[column.name] for column in self._kept), step["next_obs"]),
+                (*firsts, out["next_obs"], out["reward"], discount, terminated, truncated, valid),
+            )
         return NStepTransitions(
             obs=out["obs"],
             action=out["action"],

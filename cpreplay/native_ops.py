@@ -4,13 +4,13 @@
 refusal, a mask. Results are the same, bit for bit.
 """
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cpreplay.batch import Batch
+from cpreplay.host_columns import BatchBlock
 from cpreplay.host_ops import HostOps
 from cpreplay.inputs import integer_limits
 from cpreplay.kernel_structs import TREE, columns_table, struct
@@ -52,11 +52,11 @@ class NativeOps(HostOps):
             capsule,
             (words, self.priorities and self.priorities.levels()),
         )
+        # Bound to the ring, which knows nothing of these objects: no cycle keeps the rows alive.
         self.add_plain = self._ring.add  # type: ignore[method-assign]
         self.add_batch_plain = self._ring.add_batch  # type: ignore[method-assign]
         if self.priorities is not None:
-            plain = functools.partial(_update, self.priorities, self._ring)
-            self.priorities.update_plain = plain  # type: ignore[method-assign]
+            self.priorities.update_plain = self._ring.update  # type: ignore[method-assign]
 
     def store(self, columns: Sequence[Any], rows: int, mask: Any = None) -> None:
         if mask is not None:
@@ -65,30 +65,32 @@ class NativeOps(HostOps):
         self._ring.store(list(columns), rows)
 
     def sample(self, batch: Batch) -> None:
+        purpose = ROWS
         if self.priorities is not None:
             self.priorities.mend()
-        memory = batch._memory
-        purpose = ROWS if self.priorities is None else TARGETS
-        lanes = len(batch.indices)
-        words = self._draw_words(lanes, purpose)
-        self._ring.sample(memory.raw, memory.offsets, lanes, words)
+            purpose = TARGETS
+        words = self._draw_words(batch, purpose) if self._foreign_words else None
+        self._ring.sample(batch._memory.arrays, words)
 
     def sample_range(self, batch: Batch, low: int, high: int) -> None:
-        memory = batch._memory
-        lanes = len(batch.indices)
-        words = self._draw_words(lanes, ROWS)
-        self._ring.sample_range(memory.raw, memory.offsets, lanes, low, high, words)
+        words = self._draw_words(batch, ROWS) if self._foreign_words else None
+        self._ring.sample_range(batch._memory.arrays, words, low, high)
 
-    def _draw_words(self, lanes: int, purpose: int) -> Any:
-        """The words of a draw where they come from Python, or None."""
-        if not self._foreign_words:
-            return None
-        return np.ascontiguousarray(self._words.draw(self._draws.item(), lanes, purpose))
+    def _new_block(self, batch_size: int) -> BatchBlock:
+        return NativeBlock(self._layout, batch_size, weighted=self.priorities is not None)
+
+    def _draw_words(self, batch: Batch, purpose: int) -> Any:
+        """The words of a draw where they come from Python."""
+        words = self._words.draw(self._draws.item(), len(batch), purpose)
+        return np.ascontiguousarray(words)
 
 
-def _update(priorities: Any, ring: Any, rows: Any, tokens: Any, td_errors: Any) -> bool:
-    priorities.mend()
-    return bool(ring.update(rows, tokens, td_errors))
+class NativeBlock(BatchBlock):
+    """A minibatch's arrays, made by compiled code."""
+
+    def __init__(self, layout: Layout, batch_size: int, *, weighted: bool) -> None:
+        super().__init__(layout, batch_size, weighted=weighted)
+        self._new_arrays = compiled().Block(self.nbytes, self.members).new  # type: ignore[method-assign]
 
 
 def _tree_struct(levels: Sequence[Any], capacity: int) -> Any:

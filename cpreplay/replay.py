@@ -586,7 +586,10 @@ class _Replay(Checkpoints):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of everything the buffer holds."""
+        """Bytes that the buffer holds for its rows, their priorities, and on a device for scratch.
+
+        On the host calls work in some memory besides, of about the size of their minibatch.
+        """
         return self._ops.nbytes
 
     @property

@@ -22,6 +22,9 @@ TRANSITION = ("obs", "action", "reward", "next_obs", "terminated")
 # 3-4 cache lines a row instead of 7-8.
 PACKED_LIMIT = 256
 ROW_ALIGNMENT = 16
+# A row that begins on a line of the cache lies in fewer of them: draws of rows of 165 bytes took an
+# eighth less time with a stride of 192 than of 176. Done where it adds at most an eighth.
+_LINE = 64
 
 # NumPy has arrays of up to 32 axes everywhere, and a batch adds one.
 MAX_AXES = 31
@@ -152,7 +155,8 @@ def lay_out(columns: tuple[Column, ...]) -> Layout:
     """Give each column its place.
 
     Columns of at most 256 bytes lie side by side in one record, in order of falling alignment, so
-    that none needs padding before it; a wider column gets an array. Strides are multiples of 16.
+    that none needs padding before it; a wider column gets an array. Strides are multiples of 16,
+    and of a whole cache line where that adds little.
     """
     places: dict[str, Place] = {}
     strides: list[int] = []
@@ -161,7 +165,7 @@ def lay_out(columns: tuple[Column, ...]) -> Layout:
         key=lambda column: -column.stored.itemsize,
     )
     if packed:
-        stride = _round_up(sum(column.stored_nbytes for column in packed), ROW_ALIGNMENT)
+        stride = _stride(sum(column.stored_nbytes for column in packed))
         offset = 0
         for column in packed:
             places[column.name] = Place(array=0, offset=offset, stride=stride)
@@ -169,7 +173,7 @@ def lay_out(columns: tuple[Column, ...]) -> Layout:
         strides.append(stride)
     for column in columns:
         if column.name not in places:
-            stride = _round_up(column.stored_nbytes, ROW_ALIGNMENT)
+            stride = _stride(column.stored_nbytes)
             places[column.name] = Place(array=len(strides), offset=0, stride=stride)
             strides.append(stride)
     return Layout(
@@ -245,6 +249,12 @@ def _extra_form(form: Any) -> tuple[Any, DTypeLike]:
             return form[0], form[1]
         return form, "float32"
     return (), form
+
+
+def _stride(nbytes: int) -> int:
+    """Bytes from one row of ``nbytes`` to the next."""
+    stride, lines = _round_up(nbytes, ROW_ALIGNMENT), _round_up(nbytes, _LINE)
+    return lines if 8 * lines <= 9 * stride else stride
 
 
 def _round_up(count: int, multiple: int) -> int:

@@ -95,18 +95,32 @@ def real_gpu() -> Backend:
     pytest.skip(reason)
 
 
+def _require_native() -> None:
+    """Skip a test where the compiled loops are not built; fail it where they have to be."""
+    if native.MISSING is None:
+        return
+    if os.environ.get("CPREPLAY_REQUIRE_NATIVE") == "1":
+        pytest.fail(f"CPREPLAY_REQUIRE_NATIVE=1, but {native.MISSING}")
+    pytest.skip(f"the compiled loops are not built: {native.MISSING}")
+
+
 def _backend(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
     if name in HOSTS:
         monkeypatch.setenv("CPREPLAY_HOST", HOSTS[name])
-        if name == "native" and native.MISSING is not None:
-            if os.environ.get("CPREPLAY_REQUIRE_NATIVE") == "1":
-                pytest.fail(f"CPREPLAY_REQUIRE_NATIVE=1, but {native.MISSING}")
-            pytest.skip(f"the compiled loops are not built: {native.MISSING}")
+        if name == "native":
+            _require_native()
         yield Backend(name)
         return
     backend = real_gpu() if name == "gpu" else emulated(monkeypatch, int(name.split("-")[1]))
     yield backend
     backend.cupy.cuda.Device().synchronize()  # a finding in work still queued fails this test
+
+
+@pytest.fixture
+def compiled_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Host buffers work by compiled loops."""
+    _require_native()
+    monkeypatch.setenv("CPREPLAY_HOST", "native")
 
 
 @pytest.fixture(params=[*HOSTS, *EMULATED, GPU])

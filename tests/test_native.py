@@ -1,7 +1,10 @@
 """Compiled loops on the host: that plain calls go by them, and odd ones fare as without them."""
 
+import gc
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+import weakref
 from typing import Any
 
 import numpy as np
@@ -11,15 +14,7 @@ from cpreplay import ConfigurationError, NStepBuffer, StoreReplay, native
 from cpreplay.host_ops import HostOps
 from cpreplay.native_ops import NativeOps
 
-pytestmark = pytest.mark.skipif(
-    native.MISSING is not None, reason=f"the compiled loops are not built: {native.MISSING}"
-)
-
-
-@pytest.fixture(autouse=True)
-def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("CPREPLAY_HOST", "native")
-    yield
+pytestmark = pytest.mark.usefixtures("compiled_loops")
 
 
 def refuse_the_long_way(buffer: StoreReplay, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +124,6 @@ def test_an_add_waits_for_who_holds_the_lock() -> None:
         thread = threading.Thread(target=act)
         thread.start()
         assert not added.wait(0.05)
-        assert buffer.stats is not None
         assert len(buffer) == 0
     thread.join()
     assert len(buffer) == 1
@@ -171,8 +165,9 @@ def test_what_the_environment_cannot_ask_for_is_refused(monkeypatch: pytest.Monk
 
 
 def test_what_host_buffers_work_by_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = "compiled, with AVX2" if native.compiled().has_wide() else "compiled"
     for choice, text in {
-        "native": "compiled", "": "compiled", "numpy": "NumPy, as CPREPLAY_HOST says"
+        "native": compiled, "": compiled, "numpy": "NumPy, as CPREPLAY_HOST says"
     }.items():  # fmt: skip
         monkeypatch.setenv("CPREPLAY_HOST", choice)
         assert native.described() == text
@@ -186,3 +181,76 @@ def test_a_single_step_may_be_strided() -> None:
     both = np.arange(12, dtype=np.float32)
     out = steps.append(both[::4], 0.0, 1.0, both[1::4], False, False)
     assert (out.obs.tolist(), out.next_obs.tolist()) == ([[0, 4, 8]], [[1, 5, 9]])
+
+
+def test_rows_are_free_as_soon_as_the_buffer_is() -> None:
+    # Without waiting for a cyclic collection, which may come gigabytes later.
+    gc.disable()
+    try:
+        buffer = StoreReplay(3, 1, 50, prioritized=True)
+        rows = np.ones((9, 3), np.float32)
+        buffer.add_batch(rows, rows[:, :1], rows[:, 0], rows, np.zeros(9, bool))
+        buffer.update_priorities(buffer.sample(4), np.ones(4))
+        records = weakref.ref(buffer._ops._arrays[0])
+        assert records() is not None
+        del buffer
+        assert records() is None
+    finally:
+        gc.enable()
+
+
+def test_steps_from_several_threads_come_out_whole() -> None:
+    n_envs, n, steps, threads = 64, 8, 300, 4
+    buffer = NStepBuffer(n, (2,), (), 0.9, n_envs=n_envs)
+    obs = np.zeros((n_envs, 2), np.float32)
+    ones, going = np.ones(n_envs, np.float32), np.zeros(n_envs, bool)
+    windows = []
+
+    def act(number: int) -> None:
+        rng = np.random.default_rng(number)
+        for _ in range(steps):
+            ended = rng.random(n_envs) < 0.2  # closes as many windows as there are pending
+            out = buffer.append(obs, ones, ones, obs, ended, going)
+            windows.append(len(out.reward))
+            assert set(out.terminated.tolist()) <= {True, False}
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        actors = [threading.Thread(target=act, args=(number,)) for number in range(threads)]
+        for actor in actors:
+            actor.start()
+        for actor in actors:
+            actor.join()
+    finally:
+        sys.setswitchinterval(interval)
+    pending = int(buffer.pending.sum())
+    assert sum(windows) + pending == threads * steps * n_envs  # each step begins one window
+
+
+_SHORT_OF_MEMORY = """
+import resource
+import numpy as np
+from cpreplay import StoreReplay
+
+buffer = StoreReplay(1, 1, 10, prioritized=True)
+row = np.zeros((10, 1), np.float32)
+buffer.add_batch(row, row, row[:, 0], row, np.zeros(10, bool))
+rows, errors = np.zeros(4_000_000, np.int64), np.ones(4_000_000)
+held = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (held + 2**24, held + 2**24))
+try:
+    buffer.update_priorities(rows, errors)
+except MemoryError:
+    print("refused")
+buffer.update_priorities(rows[:100], errors[:100])
+print(buffer.stats()["max_priority"])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and RLIMIT_AS")
+def test_no_memory_for_an_update_is_an_error() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _SHORT_OF_MEMORY], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["refused", "1.000001"], done.stderr
