@@ -17,9 +17,6 @@ def of_draw(*, weighted: bool) -> tuple[Column, Column | None, Column | None]:
     return (INDICES, WEIGHTS, TOKENS) if weighted else (INDICES, None, None)
 
 
-_STANDARD = len(TRANSITION)
-
-
 class Batch:
     """A minibatch of B transitions; lane i of every array belongs to one stored row.
 
@@ -57,9 +54,9 @@ class Batch:
         # The columns of those names, then what `of_draw` says. Tokens are when each lane was drawn:
         # update_priorities sees by them which rows have been overwritten since. An array like the
         # others, so that it is mapped and sliced with them; of words that every framework keeps.
-        self.obs, self.action, self.reward, self.next_obs, self.terminated = arrays[:_STANDARD]
-        self.extra = dict(zip(names[_STANDARD:], arrays[_STANDARD:-3], strict=True))
-        self.indices, self.weights, self._tokens = arrays[-3:]
+        (self.obs, self.action, self.reward, self.next_obs, self.terminated,
+         *extra, self.indices, self.weights, self._tokens) = arrays  # fmt: skip
+        self.extra = dict(zip(names[len(TRANSITION) :], extra, strict=True)) if extra else {}
         self._memory: Any = memory  # a mapped, copied or unpickled batch has none
 
     def __len__(self) -> int:
@@ -123,7 +120,7 @@ class Batch:
         memory = self._memory
         if not (isinstance(memory, kind) and (memory.layout is layout or memory.layout == layout)):
             return False
-        if (memory.weights is not None) != weighted:
+        if (memory.arrays[-1] is not None) != weighted:
             return False
         try:
             mine = self._arrays()
@@ -152,14 +149,8 @@ class BatchMemory:
         The columns, the indices, the weights and the draw tokens, or None for the last two.
     """
 
+    __slots__ = ("__dict__", "arrays", "layout")
+
     def __init__(self, layout: Layout, arrays: tuple[Any, ...]) -> None:
         self.layout = layout
         self.arrays = arrays
-
-    @property
-    def indices(self) -> Any:
-        return self.arrays[-3]
-
-    @property
-    def weights(self) -> Any:
-        return self.arrays[-2]

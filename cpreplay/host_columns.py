@@ -164,7 +164,7 @@ class HostBatchMemory(BatchMemory):
     @cached_property
     def rows(self) -> NDArray[np.uint64]:
         """The indices, unsigned."""
-        return np.asarray(self.indices.view(np.uint64))
+        return np.asarray(self.arrays[-3].view(np.uint64))
 
     @cached_property
     def tokens(self) -> NDArray[np.uint64]:
