@@ -19,6 +19,7 @@ const i64 LANES = 4;
 const int ALL_LANES = 15;  // a bit for each
 
 static inline bool is_supported() {
+    __builtin_cpu_init();  // Clang asks for it before static objects are made
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
