@@ -1045,3 +1045,34 @@ def test_a_save_is_newer_than_the_one_in_the_background_before_it(tmp_path: Path
     again = RestartPool(RestartPoolConfiguration(key=["level"]))
     again.load(tmp_path / "points.tar.zst")
     assert again.buckets()[(99,)] == 1
+
+
+def test_a_save_never_takes_the_place_of_a_later_one_that_it_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = filled_pool(buckets=1, points=1)
+    write, drain = cpreplay.restart.pool.write_points, pool._saves.drain
+    waits, go_on = threading.Event(), threading.Event()
+
+    def write_later(*arguments: Any) -> Path:
+        assert go_on.wait(60)
+        return write(*arguments)
+
+    def drain_noted() -> None:
+        waits.set()
+        drain()
+
+    monkeypatch.setattr(cpreplay.restart.pool, "write_points", write_later)
+    monkeypatch.setattr(pool._saves, "drain", drain_noted)
+    first = pool.save_in_background(tmp_path / "first")
+    saver = threading.Thread(target=pool.save, args=(tmp_path / "points",))
+    saver.start()
+    assert waits.wait(60)
+    offer(pool, 1, 0)
+    later = pool.save_in_background(tmp_path / "points")
+    go_on.set()
+    first.result(timeout=60)
+    later.result(timeout=60)
+    saver.join(60)
+    assert not saver.is_alive()
+    assert numbers_in(tmp_path / "points") == [0, 1]

@@ -481,9 +481,9 @@ class RestartPool:
 
         Notes
         -----
-        The file has what the pool held at the call, however long it takes: points never change, so
-        a copy of the list is enough. Costs writing the compressed bytes; the lock is held for the
-        copy.
+        Waits for saves in the background first. The file has what the pool holds then, however long
+        it takes: points never change, so a copy of the list is enough. Costs writing the compressed
+        bytes; the lock is held for the copy.
         """
         self._write(path, 0)
 
@@ -615,13 +615,14 @@ class RestartPool:
         return taken
 
     def _write(self, path: str | os.PathLike[str], newest: int) -> Path:
-        """Copy what there is to write now, and write it."""
-        copy = self._copy(newest)
-        self._saves.drain()  # or an older save would take this one's place
-        return write_points(path, *copy)
+        """Wait for saves in the background, then copy what there is, and write it."""
+        self._require_process()  # before the wait: in a forked copy nobody would end it
+        self._saves.drain()  # or one of another moment would take this one's place
+        return write_points(path, *self._copy(newest))
 
     def _submit(self, path: str | os.PathLike[str], newest: int) -> Future[Any]:
         """Copy what there is to write now, and write it in the background."""
+        self._require_process()
         with self._saving:  # or an older copy might take the place of a newer one that waits
             write = partial(write_points, path, *self._copy(newest))
             return self._saves.submit(lambda: write)
@@ -691,7 +692,6 @@ class RestartPool:
 
     def _copy(self, newest: int) -> tuple[AboutPoints, list[EncodedRecord]]:
         """What there is to write now: the newest points of each bucket, or with 0 all."""
-        self._require_process()
         with self._lock:
             parts = [bucket.points[-newest:] for bucket in self._contents.filled()]  # [-0:] is all
             about = AboutPoints(
