@@ -1409,9 +1409,10 @@ _KNOWN_TOTAL = [
     Mutant("        self._was_exact = self.is_exact\n", ""),
     Mutant("        self.is_exact = False\n", ""),
     Mutant("self.at_least += rows", "self.at_least = rows"),
-    Mutant("if not self.is_exact:", "if False:"),
-    Mutant("if not self.is_exact:", "if True:"),
-    Mutant("self.at_least = self._read()", "self._read()"),
+    Mutant("        if self.is_exact:\n", "        if True:\n"),
+    Mutant("        if self.is_exact:\n", "        if False:\n"),
+    Mutant("        if self._reading_waits:\n", "        if True:\n"),
+    Mutant("        if self._reading_waits:\n", "        if False:\n"),
     Mutant("return ring_size(self.exact(), self._capacity)", "return self.exact()"),
     Mutant(
         "return ring_size(self.exact(), self._capacity)",
