@@ -179,7 +179,10 @@ class Checkpoints:
         Raises
         ------
         CheckpointError
-            It does not fit this buffer, or is no such state. Nothing was changed then.
+            It does not fit this buffer, or is no such state. Nothing was changed then, unless it
+            was found out by the rows: the buffer is empty then, as a note of the error says.
+        ConfigurationError
+            ``seed`` is no int in [0, 2**64).
         OrderError
             A save is being written.
         """
@@ -196,7 +199,10 @@ class Checkpoints:
         rows = self._check_columns(columns)
         checked = checked_state(moment.state, moment.leaves, self._capacity, self.prioritized)
         if rows != checked.size:
-            raise CheckpointError(f"this state holds {checked.size} rows, and has {rows} of them")
+            raise CheckpointError(
+                f"this state says that {checked.size} rows are held, and its columns have {rows} "
+                "rows; give it as state() gave it"
+            )
         self._take_up(checked, [(0, columns)] if rows else [], seed)
 
     def resume(
@@ -225,7 +231,12 @@ class Checkpoints:
         ------
         CheckpointError
             The file is damaged, of a later version, or does not fit: capacity, columns, dtypes,
-            priorities, generator. The message says which, and nothing was changed.
+            priorities, generator. The message says which, and nothing was changed, unless it was
+            found out by the rows: the buffer is empty then, as a note of the error says.
+        OSError
+            The file cannot be read. Where that happens at its rows, the buffer is empty likewise.
+        ConfigurationError
+            ``seed`` is no int in [0, 2**64).
         OrderError
             A save of this buffer is being written.
         CaptureError
@@ -345,10 +356,12 @@ class Checkpoints:
                 self._ops.clear_rows(checked.size, before)
                 take_generator()
                 self._become(checked, seed)
-            except BaseException:
+            except BaseException as error:
                 # What was here is overwritten, and what was to come is not whole.
                 self._ops.clear_rows(0, touched)
                 self._forget(touched)
+                if before:
+                    error.add_note("What the buffer held before is overwritten: it is empty now.")
                 raise
 
     def _become(self, checked: CheckedState, seed: int | None) -> None:

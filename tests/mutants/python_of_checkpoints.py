@@ -147,11 +147,8 @@ _REPLAY_STATE = [
         "    except (KeyError, TypeError, ConfigurationError) as error:\n",
         "    except (KeyError, TypeError) as error:\n",
     ),
-    Mutant(
-        '    refuse_misfit(about, about_buffer(columns, about["capacity"], '
-        'about["prioritized"]))\n',
-        "",
-    ),
+    Mutant("    if list(forms) != list(possible):\n", "    if False:\n"),
+    Mutant("        if form != possible[name]:\n", "        if False:\n"),
     Mutant(
         "    _expect(set(control) == set(SAVED_FIELDS)",
         "    _expect(set(control) >= set(SAVED_FIELDS)",
@@ -165,11 +162,11 @@ _REPLAY_STATE = [
     Mutant('fields["ere_enabled"] in (0, 1)', "True"),
     Mutant('0.0 < fields["eta"] <= 1.0', '0.0 <= fields["eta"] <= 1.0'),
     Mutant('0.0 < fields["eta"] <= 1.0', '0.0 < fields["eta"] < 1.0'),
-    Mutant(' and 0.0 <= fields["eta_power"] <= 1.0', ""),
+    Mutant('0.0 <= fields["eta_power"] <= 1.0', 'fields["eta_power"] <= 1.0'),
     Mutant('fields["k"] < max(1, fields["k_max"])', 'fields["k"] <= fields["k_max"]'),
     Mutant('fields["k"] < max(1, fields["k_max"])', 'fields["k"] < fields["k_max"]'),
     Mutant('not fields["ere_enabled"] or (fields["c_min"] and fields["k_max"])', "True"),
-    Mutant("    _check_exponents(fields)\n    _expect(1.0", "    _expect(1.0"),
+    Mutant("    _check_exponents(fields)\n    _expect(\n        1.0", "    _expect(\n        1.0"),
     Mutant('1.0 <= fields["max_priority"] < math.inf', '0.0 <= fields["max_priority"] < math.inf'),
     Mutant('1.0 <= fields["max_priority"] < math.inf', '1.0 <= fields["max_priority"]'),
     Mutant("prioritized + ere + bool(demo_count) <= 1", "ere + bool(demo_count) <= 1"),
@@ -191,7 +188,7 @@ _REPLAY_STATE = [
     Mutant("part >= SMALLEST", "part > SMALLEST"),
     Mutant(" & (part < np.inf)", ""),
     Mutant("range(0, size, 1 << 20)", "range(0, 1, 1 << 20)", open="more than a million leaves"),
-    Mutant('0.0 <= fields["epsilon"] < math.inf', '0.0 <= fields["epsilon"]'),
+    Mutant("0.0 <= epsilon < math.inf", "0.0 <= epsilon"),
     Mutant('_expect(0.0 <= fields[name] <= 1.0, f"{name}', '_expect(0.0 <= fields[name], f"{name}'),
     # Spans
     Mutant("bisect.bisect_right(self._firsts, first)", "bisect.bisect_left(self._firsts, first)"),
@@ -444,16 +441,16 @@ _REPLAY_CHECKPOINTS = [
         "                self._ops.clear_rows(0, before)\n",
     ),
     Mutant("                take_generator()\n", ""),
+    Mutant("                if before:\n", "                if True:\n"),
+    Mutant("                if before:\n", "                if False:\n"),
     Mutant("                self._ops.clear_rows(0, touched)\n", ""),
     Mutant(
-        "                self._ops.clear_rows(0, touched)\n"
-        "                self._forget(touched)\n"
-        "                raise",
-        "                self._ops.clear_rows(0, touched)\n                raise",
+        "                self._ops.clear_rows(0, touched)\n                self._forget(touched)\n",
+        "                self._ops.clear_rows(0, touched)\n",
     ),
     Mutant(
-        "            except BaseException:\n                # What",
-        "            except OSError:\n                # What",
+        "            except BaseException as error:\n                # What",
+        "            except OSError as error:\n                # What",
     ),
     Mutant("self._seed = checked.seed if seed is None else seed", "self._seed = checked.seed"),
     Mutant(
