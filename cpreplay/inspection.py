@@ -13,16 +13,16 @@ import attrs
 import numpy as np
 
 from cpreplay.atomic_file import replaced_file
-from cpreplay.checkpoint.container import (
-    EncodedRecord,
-    RecordReader,
-    decode,
-    decode_start,
+from cpreplay.checkpoint.container import EncodedRecord, RecordReader, decode, decode_start
+from cpreplay.checkpoint.members import (
+    ARRAY_START,
+    BLOCK,
+    array_shape,
+    first_member,
     members_of,
     read_json,
     read_npy,
 )
-from cpreplay.checkpoint.members import ARRAY_START, BLOCK, array_shape, first_member
 from cpreplay.checkpoint.replay_file import KIND as REPLAY
 from cpreplay.contact_sheet import Picture, contact_sheet, frames, png
 from cpreplay.errors import CheckpointError, ConfigurationError, ReplayError

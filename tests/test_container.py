@@ -25,22 +25,24 @@ from hypothesis import given
 
 import cpreplay
 from cpreplay.checkpoint.container import (
-    Buffer,
     EncodedRecord,
     Encoder,
     RecordReader,
     RecordWriter,
     decode,
     decode_start,
+    written_records,
+)
+from cpreplay.checkpoint.members import (
+    Buffer,
+    first_member,
     json_member,
     member,
     members_of,
     npy_member,
     read_json,
     read_npy,
-    written_records,
 )
-from cpreplay.checkpoint.members import first_member
 from cpreplay.errors import (
     CheckpointError,
     CheckpointVersionError,

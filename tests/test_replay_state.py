@@ -14,15 +14,14 @@ from hypothesis import given, settings
 
 import cpreplay
 from cpreplay import CheckpointError, EmptyBufferError, MemoryLimitError, SampleRangeError
-from cpreplay.checkpoint.container import (
-    RecordReader,
+from cpreplay.checkpoint.container import RecordReader, written_records
+from cpreplay.checkpoint.members import (
     json_member,
     member,
     members_of,
     npy_member,
     read_json,
     read_npy,
-    written_records,
 )
 from cpreplay.replay_state import SAVED_FIELDS
 from tests.checkpoint_files import witness

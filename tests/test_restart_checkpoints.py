@@ -20,15 +20,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 import cpreplay.restart.files
 import cpreplay.restart.pool
-from cpreplay.checkpoint.container import (
-    RecordReader,
-    RecordWriter,
-    json_member,
-    member,
-    members_of,
-    npy_member,
-    written_records,
-)
+from cpreplay.checkpoint.container import RecordReader, RecordWriter, written_records
+from cpreplay.checkpoint.members import json_member, member, members_of, npy_member
 from cpreplay.errors import CheckpointWarning, ShapeError
 from cpreplay.restart import Restart, RestartPool, RestartPoolConfiguration
 from tests.restart_model import restart_numbers

@@ -34,36 +34,13 @@ from cpreplay.checkpoint.members import (
     TAR_END,
     Buffer,
     json_bytes,
-    json_member,
     member,
     members_of,
-    npy_member,
     read_json,
-    read_npy,
 )
 from cpreplay.errors import CheckpointError, CheckpointVersionError, ConfigurationError, OrderError
 from cpreplay.integers import is_count
 from cpreplay.version import __version__
-
-__all__ = [
-    "FORMAT",
-    "RECORD_LIMIT",
-    "VERSION",
-    "Buffer",
-    "EncodedRecord",
-    "Encoder",
-    "RecordReader",
-    "RecordWriter",
-    "decode",
-    "decode_start",
-    "json_member",
-    "member",
-    "members_of",
-    "npy_member",
-    "read_json",
-    "read_npy",
-    "written_records",
-]
 
 FORMAT = "cpreplay-checkpoint"
 VERSION = 1

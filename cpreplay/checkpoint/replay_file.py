@@ -15,15 +15,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from cpreplay.checkpoint.container import (
-    RecordReader,
-    json_member,
-    members_of,
-    npy_member,
-    read_json,
-    read_npy,
-    written_records,
-)
+from cpreplay.checkpoint.container import RecordReader, written_records
+from cpreplay.checkpoint.members import json_member, members_of, npy_member, read_json, read_npy
 from cpreplay.errors import CheckpointError
 
 KIND = "replay"
