@@ -33,6 +33,7 @@ from cpreplay.checkpoint.container import (
     decode_start,
     written_records,
 )
+from cpreplay.checkpoint.damage import damaged_records
 from cpreplay.checkpoint.members import (
     Buffer,
     first_member,
@@ -1002,3 +1003,20 @@ def test_errors_are_those_of_the_library_and_of_python() -> None:
     for error in (CheckpointError, CheckpointVersionError):
         assert issubclass(error, ReplayError) and issubclass(error, ValueError)
     assert issubclass(CheckpointVersionError, CheckpointError)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ([5], "record 5 is damaged"),
+        ([5, 6], "records 5 to 6 are damaged"),
+        ([7, 2], "records 2, 7 are damaged"),
+        ([9, 1, 2, 3], "records 1 to 3, 9 are damaged"),
+        (range(5000), "records 0 to 4999 are damaged"),
+        (range(0, 20, 2), "records 0, 2, 4, 6, 8, 10, 12, 14, 16, 18 are damaged"),
+        (range(0, 22, 2), "records 0, 2, 4, 6, 8, 10, 12, 14, 16, 18 and 1 more are damaged"),
+        (range(0, 9000, 2), "records 0, 2, 4, 6, 8, 10, 12, 14, 16, 18 and 4,490 more are damaged"),
+    ],
+)
+def test_damaged_records_are_said_in_a_short_sentence(numbers: Any, said: str) -> None:
+    assert damaged_records(numbers) == said

@@ -878,7 +878,7 @@ def test_a_flipped_byte_anywhere_is_refused_or_makes_no_difference(tmp_path: Pat
         message = outcome(buffer, path, before, after)
         for number, (start, end) in enumerate(found.spans):
             if start <= at < end:
-                assert f"records {number} are damaged" in message, at
+                assert f"record {number} is damaged" in message, at
 
 
 def test_a_file_that_was_cut_anywhere_is_refused_unless_only_its_index_is_lost(
@@ -906,7 +906,7 @@ def test_damage_to_any_record_is_refused_on_a_device_too(device: Backend, tmp_pa
     for number, (_, end) in enumerate(witness.read(data).spans):
         damaged = data[: end - 1] + bytes([data[end - 1] ^ 1]) + data[end:]
         (tmp_path / "damaged").write_bytes(damaged)
-        with pytest.raises(CheckpointError, match=f"records {number} are damaged"):
+        with pytest.raises(CheckpointError, match=f"record {number} is damaged"):
             buffer.resume(tmp_path / "damaged")
         assert_same_state(buffer.state(), before)
 

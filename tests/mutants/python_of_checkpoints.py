@@ -13,6 +13,7 @@ CHECKPOINT_PYTHON_TESTS = {
     "cpreplay/replay_checkpoints.py": (*_STATE_TESTS, "snapshots"),
     "cpreplay/replay_salvage.py": ("salvage",),
     "cpreplay/checkpoint/background.py": ("background_saves",),
+    "cpreplay/checkpoint/damage.py": ("container", "inspect"),
     "cpreplay/checkpoint/replay_file.py": _STATE_TESTS,
     "cpreplay/checkpoint/container.py": _FILE_TESTS,
     "cpreplay/checkpoint/members.py": _FILE_TESTS,
@@ -827,6 +828,14 @@ _MEMBERS = [
     Mutant("return int(match[1], 8)", "return int(match[1])"),
 ]
 
+_DAMAGE = [
+    Mutant("runs[-1][-1] == number - 1", "runs[-1][0] == number - 1"),
+    Mutant("if len(texts) > most else", "if len(texts) >= most else"),
+    Mutant("in sorted(numbers)", "in numbers"),
+    Mutant("len(runs) == 1 and len(runs[0]) == 1", "len(runs) == 1"),
+    Mutant("len(runs) == 1 and len(runs[0]) == 1", "len(runs[0]) == 1"),
+]
+
 CHECKPOINT_PYTHON = {
     "cpreplay/words.py": _WORDS,
     "cpreplay/replay_state.py": _REPLAY_STATE,
@@ -835,6 +844,7 @@ CHECKPOINT_PYTHON = {
     "cpreplay/replay_checkpoints.py": _REPLAY_CHECKPOINTS,
     "cpreplay/replay_salvage.py": _REPLAY_SALVAGE,
     "cpreplay/checkpoint/background.py": _BACKGROUND,
+    "cpreplay/checkpoint/damage.py": _DAMAGE,
     "cpreplay/checkpoint/replay_file.py": _REPLAY_FILE,
     "cpreplay/checkpoint/container.py": _CONTAINER,
     "cpreplay/checkpoint/members.py": _MEMBERS,

@@ -849,10 +849,7 @@ _INSPECTION = [
     Mutant("        at = max(at, end)\n", "        at = end\n"),
     Mutant("if at < min(first, held):", "if at < first:"),
     Mutant("0 <= value < 2**64 else None", "value < 2**64 else None"),
-    Mutant("    elif damaged:\n", "    if damaged:\n"),
     Mutant('    if not report["complete"]:\n', "    if False:\n"),
-    Mutant("runs[-1][-1] == number - 1", "runs[-1][0] == number - 1"),
-    Mutant("if len(texts) > most else", "if len(texts) >= most else"),
 ]
 
 RESTART_PYTHON = {
