@@ -113,8 +113,8 @@ class _Replay(Checkpoints):
 
         Notes
         -----
-        Inputs are copied. On the host this takes about 4 microseconds for 41 floats; on the device,
-        host values are uploaded in one transfer, and cpreplay waits for nothing.
+        Inputs are copied. On the device, host values are uploaded in one transfer, and cpreplay
+        waits for nothing.
         """
         values = self._values(obs, action, reward, next_obs, terminated, extra)
         if self._ops.add_plain(values):
@@ -314,7 +314,7 @@ class _Replay(Checkpoints):
         ConfigurationError
             A value out of its range.
         OrderError
-            Demonstrations are pinned.
+            The buffer is prioritized, or demonstrations are pinned; also with ``enable=False``.
         CaptureError
             The stream is capturing. A graph that was captured before obeys, also one whose draws
             were uniform.
@@ -326,7 +326,7 @@ class _Replay(Checkpoints):
         with self._lock:
             self._policy.check_ere(enable, eta, c_min, k_max)
             self._ops.configure_ere(bool(enable), float(eta), int(c_min), int(k_max))
-            self._policy.set_ere(bool(enable))
+            self._policy.ere = bool(enable)
 
     def pin_demo_prefix(self, n: int, *, batch_size: int | None = None) -> None:
         """Declare all rows added so far demonstrations, which the ring never overwrites.
@@ -348,7 +348,7 @@ class _Replay(Checkpoints):
         ConfigurationError
             ``n`` is another number, or too few rows are left for online transitions.
         OrderError
-            A prefix is pinned already, or ERE is on.
+            The buffer is prioritized, a prefix is pinned already, or ERE is on.
         CaptureError
             The stream is capturing. A graph that was captured before obeys.
 
@@ -359,7 +359,8 @@ class _Replay(Checkpoints):
         with self._lock:
             n = self._check_pin(n, batch_size, self._total.exact())
             self._ops.pin_demos(n)
-            self._policy.pin(n, None if batch_size is None else self._capacity - n)
+            self._policy.demo_count = n
+            self._policy.largest_batch = None if batch_size is None else self._capacity - n
 
     # Priorities
 
@@ -455,10 +456,9 @@ class _Replay(Checkpoints):
 
         Notes
         -----
-        Costs the rows and their ancestors in the sum tree: on the host 60 microseconds for 256
-        lanes at a million rows. The device skips lanes with a bad error and counts them in
-        ``stats()["invalid_priorities"]``. It waits for nothing, and can be captured: one launch for
-        up to 1,024 lanes, one more for each level of the tree above that.
+        Costs the rows and their ancestors in the sum tree. The device skips lanes with a bad error
+        and counts them in ``stats()["invalid_priorities"]``. It waits for nothing, and can be
+        captured: one launch for up to 1,024 lanes, one more for each level of the tree above that.
         Int64 indices and float32 or float64 errors are read in place.
         """
         self._policy.check_prioritized("update_priorities")
@@ -640,12 +640,15 @@ class _Replay(Checkpoints):
                 "get it from make_batch, and use it as it is"
             )
         if len(out) != batch_size:
-            raise ShapeError(f"out holds {len(out)} transitions, and {batch_size} were asked for")
+            raise ShapeError(
+                f"out holds {len(out)} transitions, and {batch_size} were asked for; get one of "
+                "that size from make_batch"
+            )
         return out
 
 
 class StoreReplay(_Replay):
-    """A ring of transitions in host memory, on NumPy.
+    """A ring of transitions in host memory, as NumPy arrays.
 
     Parameters
     ----------

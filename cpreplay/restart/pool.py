@@ -216,7 +216,7 @@ class RestartPool:
 
         Notes
         -----
-        Everything is copied. Costs the compression, 0.3 ms for 300 KB, outside the lock.
+        Everything is copied. Costs the compression, outside the lock.
         """
         self._require_process()
         view, stack = checked_snapshot(snapshot), checked_stack(frame_stack)
@@ -271,8 +271,8 @@ class RestartPool:
         Notes
         -----
         One numbered draw, of three numbers, whether or not a restart comes out. Costs the
-        decompression, 0.2 ms for 300 KB, outside the lock, and a look at each bucket under
-        ``failure_rate`` or ``max_in_flight_per_point``.
+        decompression, outside the lock, and a look at each bucket under ``failure_rate`` or
+        ``max_in_flight_per_point``.
         """
         self._require_process()
         probability = self._configuration.probability(step)

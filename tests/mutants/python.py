@@ -14,7 +14,7 @@ _CARD = ("capture", "device_arrays", "availability", "memory", "steps")
 #: The test files that a mutant of a module meets, those that fail soonest first.
 PYTHON_TESTS = {
     "cpreplay/control.py": ("control", *_RING, *_PER),
-    "cpreplay/philox.py": ("philox", "golden", "replay", *_PER),
+    "cpreplay/philox.py": ("philox", "golden", "replay", "restart_pool", *_PER),
     "cpreplay/policies.py": ("policies", "recent_and_demos", "replay", "steps", "batch", *_PER),
     "cpreplay/host_ops.py": (*_RING, "batch", "memory", "large", *_PER),
     "cpreplay/host_inputs.py": ("inputs", "replay", "batch", *_PER),
@@ -155,6 +155,7 @@ _PHILOX = [
     Mutant("is_int(value) and 0 <= value", "0 <= value"),
     # Reals
     Mutant("TARGETS = 1", "TARGETS = 0"),
+    Mutant("RESTARTS = 2", "RESTARTS = 1"),
     Mutant("TARGETS = 1", "TARGETS = 2"),
     Mutant("_LOST_BITS = np.array(11, np.uint64)", "_LOST_BITS = np.array(10, np.uint64)"),
     Mutant("_LOST_BITS = np.array(11, np.uint64)", "_LOST_BITS = np.array(12, np.uint64)"),
@@ -972,12 +973,15 @@ _REPLAY = [
         "batch = self._ops.make_batch(batch_size)",
     ),
     # Policies
-    Mutant("            self._policy.set_ere(bool(enable))\n", ""),
+    Mutant("            self._policy.ere = bool(enable)\n", ""),
     Mutant(
-        "            self._policy.set_ere(bool(enable))\n",
-        "            self._policy.set_ere(True)\n",
+        "            self._policy.ere = bool(enable)\n",
+        "            self._policy.ere = True\n",
     ),
-    Mutant("self._policy.pin(n, None if batch_size is None else self._capacity - n)", "pass"),
+    Mutant("            self._policy.demo_count = n\n", ""),
+    Mutant(
+        "self._policy.largest_batch = None if batch_size is None else self._capacity - n", "pass"
+    ),
     Mutant("None if batch_size is None else self._capacity - n", "batch_size"),
     Mutant("None if batch_size is None else self._capacity - n", "self._capacity - n"),
     Mutant("None if batch_size is None else self._capacity - n", "None"),

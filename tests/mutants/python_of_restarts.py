@@ -186,7 +186,6 @@ _BUCKETS = [
 ]
 
 _DRAWS = [
-    Mutant("RESTARTS = 2", "RESTARTS = 1"),
     Mutant("_LANES = 3", "_LANES = 4"),
     Mutant("splitmix64(seed)", "seed"),
     Mutant(
