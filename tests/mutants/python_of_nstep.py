@@ -1496,9 +1496,7 @@ _FILE = [
         "not (1 <= obs_dim <= MAX_DIM and 1 <= act_dim <= MAX_DIM)",
         "not (1 <= obs_dim <= MAX_DIM and 1 <= act_dim)",
     ),
-    Mutant("row = 4 * (2 * obs_dim + act_dim + 3)", "row = 4 * (2 * obs_dim + act_dim + 2)"),
-    Mutant("row = 4 * (2 * obs_dim + act_dim + 3)", "row = 4 * (obs_dim + act_dim + 3)"),
-    Mutant("row = 4 * (2 * obs_dim + act_dim + 3)", "row = 4 * (obs_dim + 2 * act_dim + 3)"),
+    Mutant("row = row_dtype(obs_dim, act_dim)", "row = row_dtype(act_dim, obs_dim)"),
     Mutant(
         "HEADER.size + rows * row + episodes * EPISODE.itemsize",
         "rows * row + episodes * EPISODE.itemsize",
