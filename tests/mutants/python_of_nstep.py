@@ -105,8 +105,8 @@ _NSTEP = [
     ),
     Mutant(
         "obs_store_dtype=obs_store_dtype,\n            extra_columns=extra_columns,\n"
-        "        )\n        # A",
-        "obs_store_dtype=obs_store_dtype,\n            extra_columns=None,\n        )\n        # A",
+        "        )\n        row = _",
+        "obs_store_dtype=obs_store_dtype,\n            extra_columns=None,\n        )\n        row = _",
     ),
     Mutant('("discount", "truncated", "valid", "pending")', '("truncated", "valid", "pending")'),
     Mutant('("discount", "truncated", "valid", "pending")', '("discount", "valid", "pending")'),
@@ -192,6 +192,10 @@ _NSTEP = [
     ),
     Mutant("column.elements * column.dtype.itemsize for column", "column.stored_nbytes for column"),
     Mutant("memory is not None and needed > memory", "False"),
+    Mutant("keeps_windows=False", "keeps_windows=True"),
+    Mutant("keeps_windows=True", "keeps_windows=False"),
+    Mutant("_nbytes(first_step_columns(self._columns))", "_nbytes(self._columns)"),
+    Mutant("_WINDOW_NBYTES = 4 + 1 + 1", "_WINDOW_NBYTES = 4 + 1"),
     Mutant("memory is not None and needed > memory", "memory is not None and needed >= memory"),
     Mutant("memory is not None and needed > memory", "memory is None or needed > memory"),
     Mutant("memory is not None and needed > memory", "memory is not None and needed < memory"),
