@@ -345,7 +345,7 @@ def measure_memory(workload: str, gigabytes: float) -> dict[str, Any]:
     buffer.add_batch(*columns)
     # As if all had been added: untouched memory reads as zeros and takes nothing.
     buffer._set_control({"total": rows})
-    buffer._total.restore(rows)
+    buffer._known.restore(rows)
     assert len(buffer) == rows
     with tempfile.TemporaryDirectory() as folder:
         buffer.save_in_background(Path(folder) / "warm")  # imports, and the first of every kind

@@ -50,7 +50,7 @@ class Checkpoints:
     _policy: Policy
     _lock: threading.Lock
     _ops: Ops
-    _total: KnownTotal
+    _known: KnownTotal
 
     def _begin_checkpoints(self) -> None:
         """Part of the construction."""
@@ -58,11 +58,6 @@ class Checkpoints:
         self._changed = threading.Condition(self._lock)
         self._snapshots: list[Snapshot] = []
         self._saves = BackgroundSaves()
-
-    @property
-    def prioritized(self) -> bool:
-        """Whether draws are by priority."""
-        return self._policy.prioritized
 
     @property
     def seed(self) -> int | None:
@@ -197,7 +192,9 @@ class Checkpoints:
             raise CheckpointError(f"this is not what state() gave: {error!r}") from None
         refuse_misfit(moment.about, self._about())
         rows = self._check_columns(columns)
-        checked = checked_state(moment.state, moment.leaves, self._capacity, self.prioritized)
+        checked = checked_state(
+            moment.state, moment.leaves, self._capacity, self._policy.prioritized
+        )
         if rows != checked.size:
             raise CheckpointError(
                 f"this state says that {checked.size} rows are held, and its columns have {rows} "
@@ -329,7 +326,9 @@ class Checkpoints:
 
     def _checked(self, header: Mapping[str, Any], moment: Moment) -> CheckedState:
         """The state in a file, whose header says the same of it."""
-        checked = checked_state(moment.state, moment.leaves, self._capacity, self.prioritized)
+        checked = checked_state(
+            moment.state, moment.leaves, self._capacity, self._policy.prioritized
+        )
         says = {"rows": header.get("rows"), "pending": header.get("pending")}
         has = {"rows": checked.size, "pending": moment.pending is not None}
         if says != has:
@@ -337,7 +336,7 @@ class Checkpoints:
         return checked
 
     def _about(self) -> dict[str, Any]:
-        return about_buffer(self._layout.columns, self._capacity, self.prioritized)
+        return about_buffer(self._layout.columns, self._capacity, self._policy.prioritized)
 
     def _take_up(
         self, checked: CheckedState, chunks: Iterable[tuple[int, Columns]], seed: int | None
@@ -374,7 +373,7 @@ class Checkpoints:
             self._set_leaves(checked.leaves)
         self._set_control(control)
         self._policy = attrs.evolve(checked.policy)
-        self._total.restore(int(control["total"]))
+        self._known.restore(int(control["total"]))
         self._ops.synchronize()  # a graph may be replayed at once, on another stream
 
     def _forget(self, rows: int) -> None:
@@ -383,8 +382,8 @@ class Checkpoints:
         if self._ops.priorities is not None:
             self._set_leaves(np.broadcast_to(np.float32(0.0), rows))
         self._set_control({name: new[name].item() for name in SAVED_FIELDS})
-        self._policy = Policy(prioritized=self.prioritized)
-        self._total.restore(0)
+        self._policy = Policy(prioritized=self._policy.prioritized)
+        self._known.restore(0)
 
     def _set_leaves(self, leaves: NDArray[np.float32]) -> None:
         """Set the leaves of the first rows, a part at a time."""

@@ -589,7 +589,7 @@ def test_a_row_that_is_stored_counts_although_the_call_was_interrupted(
     monkeypatch.setenv("CPREPLAY_HOST", "numpy")  # where every add comes by what is patched here
     buffer = cpreplay.StoreReplay((3,), (2,), 5)
     rows = numbered_rows(0, 3)
-    monkeypatch.setattr(buffer._total, "count", interrupt)
+    monkeypatch.setattr(buffer._known, "count", interrupt)
     with pytest.raises(KeyboardInterrupt):
         buffer.add_batch(**rows)
     assert len(buffer) == buffer.stats()["size"] == buffer.head == 3

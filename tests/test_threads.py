@@ -376,7 +376,7 @@ def test_a_length_that_a_restore_overtakes_is_not_remembered(
     buffer = cpreplay.StoreReplay((3,), (2,), 8, seed=0)
     empty = buffer.state()
     buffer.add_batch(**numbered_rows(0, 8))
-    read = buffer._total._read
+    read = buffer._known._read
 
     def overtaken() -> int:
         monkeypatch.undo()
@@ -386,7 +386,7 @@ def test_a_length_that_a_restore_overtakes_is_not_remembered(
         restorer.join()
         return total
 
-    monkeypatch.setattr(buffer._total, "_read", overtaken)
+    monkeypatch.setattr(buffer._known, "_read", overtaken)
     assert len(buffer) == 8  # as it was when it was read
     with pytest.raises(cpreplay.SampleRangeError, match="holds 0 of 8"):
         buffer.sample_range(4, 0, 8)

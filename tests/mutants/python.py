@@ -894,26 +894,26 @@ _REPLAY = [
     Mutant("is_count(capacity) and capacity <= MAX_CAPACITY", "is_count(capacity)"),
     # Adding
     Mutant(
-        "            self._ops.store_row(row)\n            self._total.count(known)\n",
+        "            self._ops.store_row(row)\n            self._known.count(known)\n",
         "            self._ops.store_row(row)\n",
     ),
     Mutant(
-        "            self._ops.store(columns, rows, mask)\n            self._total.count(known)\n",
+        "            self._ops.store(columns, rows, mask)\n            self._known.count(known)\n",
         "            self._ops.store(columns, rows, mask)\n",
     ),
     Mutant(
-        "            self._ops.store_row(row)\n            self._total.count(known)\n",
-        "            self._total.count(known)\n            self._ops.store_row(row)\n",
+        "            self._ops.store_row(row)\n            self._known.count(known)\n",
+        "            self._known.count(known)\n            self._ops.store_row(row)\n",
     ),
     Mutant(
         "        with self._lock:\n"
         "            if self._snapshots:\n"
         "                self._make_room(1)\n"
-        "            known = self._known(1)\n"
-        "            self._total.expect()\n"
+        "            known = self._countable(1)\n"
+        "            self._known.expect()\n"
         "            self._ops.store_row(row)\n",
-        "        known = self._known(1)\n"
-        "        self._total.expect()\n"
+        "        known = self._countable(1)\n"
+        "        self._known.expect()\n"
         "        self._ops.store_row(row)\n"
         "        with self._lock:\n",
     ),
@@ -927,20 +927,20 @@ _REPLAY = [
         "        with self._lock:\n            columns, rows = self._ops.ingest(values)\n",
     ),
     Mutant(
-        "            known = self._known(count)\n"
-        "            self._total.expect()\n"
+        "            known = self._countable(count)\n"
+        "            self._known.expect()\n"
         "            self._ops.store(columns, rows, mask)\n",
-        "            known = self._known(count)\n"
-        "            self._total.expect()\n"
+        "            known = self._countable(count)\n"
+        "            self._known.expect()\n"
         "        self._ops.store(columns, rows, mask)\n"
         "        if True:\n",
     ),
     Mutant(
-        "            self._ops.store(columns, rows, mask)\n            self._total.count(known)\n",
-        "            self._total.count(known)\n            self._ops.store(columns, rows, mask)\n",
+        "            self._ops.store(columns, rows, mask)\n            self._known.count(known)\n",
+        "            self._known.count(known)\n            self._ops.store(columns, rows, mask)\n",
     ),
-    Mutant("known = self._known(1)", "known = self._known(2)"),
-    Mutant("known = self._known(count)", "known = self._known(rows)"),
+    Mutant("known = self._countable(1)", "known = self._countable(2)"),
+    Mutant("known = self._countable(count)", "known = self._countable(rows)"),
     Mutant(
         "        if rows == 0:\n            return\n",
         "",
@@ -985,12 +985,12 @@ _REPLAY = [
     Mutant("None if batch_size is None else self._capacity - n", "batch_size"),
     Mutant("None if batch_size is None else self._capacity - n", "self._capacity - n"),
     Mutant("None if batch_size is None else self._capacity - n", "None"),
-    Mutant("            self._policy.check_draw(batch_size, self._total.size_up_to(1))\n", ""),
-    Mutant("batch_size, self._total.size_up_to(1))", "batch_size, self._total.at_least)"),
-    Mutant("self._total.size_up_to(hi if is_count(hi) else 1)", "self._total.size_up_to(1)"),
-    Mutant("self._total.size_up_to(hi if is_count(hi) else 1)", "self._total.size_up_to(hi)"),
+    Mutant("            self._policy.check_draw(batch_size, self._known.size_up_to(1))\n", ""),
+    Mutant("batch_size, self._known.size_up_to(1))", "batch_size, self._known.at_least)"),
+    Mutant("self._known.size_up_to(hi if is_count(hi) else 1)", "self._known.size_up_to(1)"),
+    Mutant("self._known.size_up_to(hi if is_count(hi) else 1)", "self._known.size_up_to(hi)"),
     Mutant(
-        "return self._total.size_up_to(rows) >= rows", "return self._total.size_up_to(rows) > rows"
+        "return self._known.size_up_to(rows) >= rows", "return self._known.size_up_to(rows) > rows"
     ),
     Mutant("            self._policy.check_ere(enable, eta, c_min, k_max)\n", ""),
     # Looking
@@ -1007,30 +1007,30 @@ _REPLAY = [
         "        if batch_size is None:\n            raise Conf",
         "        if False:\n            raise Conf",
     ),
-    Mutant("self._check_pin(n, batch_size, self._total.exact())", "n"),
+    Mutant("self._check_pin(n, batch_size, self._known.exact())", "n"),
     Mutant(
-        "self._check_pin(n, batch_size, self._total.exact())",
-        "self._check_pin(n, batch_size, self._total.at_least)",
+        "self._check_pin(n, batch_size, self._known.exact())",
+        "self._check_pin(n, batch_size, self._known.at_least)",
     ),
-    Mutant("return self._total.size()", "return self._total.at_least"),
-    Mutant("waits = self._ops.reading_waits and not self._total.is_exact", "waits = False"),
+    Mutant("return self._known.size()", "return self._known.at_least"),
+    Mutant("waits = self._ops.reading_waits and not self._known.is_exact", "waits = False"),
     Mutant(
-        "waits = self._ops.reading_waits and not self._total.is_exact",
-        "waits = not self._total.is_exact",
+        "waits = self._ops.reading_waits and not self._known.is_exact",
+        "waits = not self._known.is_exact",
     ),
     Mutant(
-        "waits = self._ops.reading_waits and not self._total.is_exact",
+        "waits = self._ops.reading_waits and not self._known.is_exact",
         "waits = self._ops.reading_waits",
     ),
     Mutant(
-        "rows = ring_size(self._total.at_least, self._capacity) if waits",
-        "rows = self._total.at_least if waits",
+        "rows = ring_size(self._known.at_least, self._capacity) if waits",
+        "rows = self._known.at_least if waits",
     ),
     Mutant("reading_waits=ops.reading_waits", "reading_waits=True"),
     Mutant("reading_waits=ops.reading_waits", "reading_waits=False"),
     Mutant(
-        "ring_head(self._total.exact(), self._policy",
-        "ring_head(self._total.at_least, self._policy",
+        "ring_head(self._known.exact(), self._policy",
+        "ring_head(self._known.at_least, self._policy",
     ),
     Mutant("refuse_too_large(row, self._capacity, tree, host_memory(), where)", "pass"),
     Mutant("(row, self._capacity, tree, host_memory()", "(row, 1, tree, host_memory()"),
@@ -1050,11 +1050,11 @@ _REPLAY = [
     ),
     Mutant("alpha, beta, epsilon = self._policy.check_per", "_ = self._policy.check_per"),
     Mutant(
-        "            self._total.expect()\n            self._ops.store_row(row)\n",
+        "            self._known.expect()\n            self._ops.store_row(row)\n",
         "            self._ops.store_row(row)\n",
     ),
     Mutant(
-        "            self._total.expect()\n            self._ops.store(columns",
+        "            self._known.expect()\n            self._ops.store(columns",
         "            self._ops.store(columns",
     ),
     Mutant("            self._ops.priorities.disown(batch)\n", "            pass\n"),
@@ -1062,11 +1062,11 @@ _REPLAY = [
     Mutant("if alpha != self._policy.alpha:", "if False:"),
     Mutant("if alpha != self._policy.alpha:", "if True:"),
     Mutant(
-        "self._policy.check_alpha(alpha, self._total.size_up_to(1))",
-        "self._policy.check_alpha(alpha, self._total.at_least)",
+        "self._policy.check_alpha(alpha, self._known.size_up_to(1))",
+        "self._policy.check_alpha(alpha, self._known.at_least)",
     ),
     Mutant(
-        "self._policy.check_alpha(alpha, self._total.size_up_to(1))",
+        "self._policy.check_alpha(alpha, self._known.size_up_to(1))",
         "self._policy.check_alpha(alpha, len(self))",
     ),
     Mutant(

@@ -468,9 +468,9 @@ _REPLAY_CHECKPOINTS = [
         "            self._set_leaves(checked.leaves)\n",
     ),
     Mutant("        self._policy = attrs.evolve(checked.policy)\n", ""),
-    Mutant('        self._total.restore(int(control["total"]))\n', ""),
+    Mutant('        self._known.restore(int(control["total"]))\n', ""),
     Mutant("np.broadcast_to(np.float32(0.0), rows)", "np.broadcast_to(np.float32(0.0), 1)"),
-    Mutant("        self._total.restore(0)\n", ""),
+    Mutant("        self._known.restore(0)\n", ""),
     Mutant("range(0, len(leaves), _PART)", "range(0, 1, _PART)", open="more than a million leaves"),
     Mutant("        run = secrets.randbits(64)\n", "        run = 0\n"),
     Mutant("        self._ops.priorities.take_up(run)\n", ""),
@@ -539,7 +539,7 @@ _REPLAY_SALVAGE = [
     Mutant("np.broadcast_to(np.float32(1.0), rows)", "np.broadcast_to(np.float32(0.0), rows)"),
     Mutant('        buffer._policy.alpha = float(fields.get("alpha", buffer._policy.alpha))\n', ""),
     Mutant("    buffer._set_control(fields)\n", ""),
-    Mutant("    buffer._total.restore(rows)\n", ""),
+    Mutant("    buffer._known.restore(rows)\n", ""),
 ]
 
 _BACKGROUND = [

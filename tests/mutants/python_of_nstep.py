@@ -105,8 +105,8 @@ _NSTEP = [
     ),
     Mutant(
         "obs_store_dtype=obs_store_dtype,\n            extra_columns=extra_columns,\n"
-        "        )\n        row = _",
-        "obs_store_dtype=obs_store_dtype,\n            extra_columns=None,\n        )\n        row = _",
+        "        )\n        row",
+        "obs_store_dtype=obs_store_dtype,\n            extra_columns=None,\n        )\n        row",
     ),
     Mutant('("discount", "truncated", "valid", "pending")', '("truncated", "valid", "pending")'),
     Mutant('("discount", "truncated", "valid", "pending")', '("discount", "valid", "pending")'),
