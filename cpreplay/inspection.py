@@ -13,8 +13,9 @@ import attrs
 import numpy as np
 
 from cpreplay.atomic_file import replaced_file
-from cpreplay.checkpoint.container import EncodedRecord, RecordReader, decode, decode_start
+from cpreplay.checkpoint.container import RecordReader
 from cpreplay.checkpoint.damage import damaged_records, few
+from cpreplay.checkpoint.encoding import EncodedRecord, decode, decode_start
 from cpreplay.checkpoint.members import (
     ARRAY_START,
     BLOCK,

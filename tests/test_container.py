@@ -24,16 +24,9 @@ import zstandard
 from hypothesis import given
 
 import cpreplay
-from cpreplay.checkpoint.container import (
-    EncodedRecord,
-    Encoder,
-    RecordReader,
-    RecordWriter,
-    decode,
-    decode_start,
-    written_records,
-)
+from cpreplay.checkpoint.container import RecordReader, RecordWriter, written_records
 from cpreplay.checkpoint.damage import damaged_records
+from cpreplay.checkpoint.encoding import EncodedRecord, Encoder, decode, decode_start
 from cpreplay.checkpoint.members import (
     Buffer,
     first_member,
@@ -928,7 +921,7 @@ def test_verify_finds_damage_without_decoding(
     spans = witness.read(bytes(data)).spans
     data[spans[2][0] + 40] ^= 1
     data[spans[5][0] + 20] ^= 1
-    monkeypatch.setattr("cpreplay.checkpoint.container._decompressed", None)
+    monkeypatch.setattr("cpreplay.checkpoint.container.decompressed", None)
     with RecordReader(tmp_path / "a") as reader:
         assert reader.verify() == []
     (tmp_path / "a").write_bytes(data)

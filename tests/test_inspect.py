@@ -20,7 +20,8 @@ import cpreplay
 from cpreplay import RestartPool, RestartPoolConfiguration, StoreReplay
 from cpreplay.__main__ import main
 from cpreplay.block_aliases import NStepUniformSampleCpuStep
-from cpreplay.checkpoint.container import Encoder, RecordReader, RecordWriter
+from cpreplay.checkpoint.container import RecordReader, RecordWriter
+from cpreplay.checkpoint.encoding import Encoder
 from cpreplay.checkpoint.members import json_member, member, npy_member
 from cpreplay.contact_sheet import contact_sheet, frames, png
 from cpreplay.errors import ConfigurationError, ShapeError

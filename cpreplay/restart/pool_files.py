@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from cpreplay.checkpoint.background import BackgroundSaves
-from cpreplay.checkpoint.container import EncodedRecord
+from cpreplay.checkpoint.encoding import EncodedRecord
 from cpreplay.errors import CheckpointError, CheckpointWarning, CopyError
 from cpreplay.restart.configuration import RestartPoolConfiguration
 from cpreplay.restart.contents import Contents

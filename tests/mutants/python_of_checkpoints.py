@@ -16,6 +16,7 @@ CHECKPOINT_PYTHON_TESTS = {
     "cpreplay/checkpoint/damage.py": ("container", "inspect"),
     "cpreplay/checkpoint/replay_file.py": _STATE_TESTS,
     "cpreplay/checkpoint/container.py": _FILE_TESTS,
+    "cpreplay/checkpoint/encoding.py": _FILE_TESTS,
     "cpreplay/checkpoint/members.py": _FILE_TESTS,
 }
 
@@ -690,25 +691,6 @@ _REPLAY_FILE = [
 ]
 
 _CONTAINER = [
-    Mutant("write_checksum=True", "write_checksum=False"),
-    Mutant("if not size or size % BLOCK:", "if size % BLOCK:"),
-    Mutant("if not size or size % BLOCK:", "if not size:"),
-    Mutant(
-        "EncodedRecord(frame, size, zlib.crc32(frame))",
-        "EncodedRecord(frame, len(frame), zlib.crc32(frame))",
-    ),
-    Mutant("    if zlib.crc32(frame) != record.crc:\n", "    if False:\n"),
-    Mutant("if not 0 < size <= min(limit, possible):", "if not 0 < size <= limit:"),
-    Mutant("if not 0 < size <= min(limit, possible):", "if not 0 < size <= possible:"),
-    Mutant("if not 0 < size <= min(limit, possible):", "if not 0 < size < min(limit, possible):"),
-    Mutant('return "" if stated == size else', 'return "" if True else'),
-    Mutant("allow_extra_data=False", "allow_extra_data=True"),
-    Mutant('if not hasattr(_of_thread, "decompressor"):', "if True:", equivalent="slower"),
-    Mutant(
-        "_of_thread = threading.local()",
-        "_of_thread = type('Shared', (), {})()",
-        open="two threads in one decompressor end the process, now and then",
-    ),
     Mutant(
         "        if self._finished:\n            raise OrderError",
         "        if False:\n            raise OrderError",
@@ -771,7 +753,7 @@ _CONTAINER = [
     ),
     Mutant("size > self._limit or ", ""),
     Mutant(" or compressed > size + size // 128 + 1024", ""),
-    Mutant("return None if _fault_of(record, self._limit) else record", "return record"),
+    Mutant("return None if fault_of(record, self._limit) else record", "return record"),
     Mutant(
         "            if not piece:\n                return False\n",
         "            if not piece:\n                break\n",
@@ -780,6 +762,28 @@ _CONTAINER = [
     Mutant("return crc == wanted", "return True"),
     Mutant("return body if crc == _U32.pack(zlib.crc32(body)) else None", "return body"),
     Mutant("if not stat.S_ISREG(os.stat(path).st_mode):", "if False:"),
+]
+
+_ENCODING = [
+    Mutant("write_checksum=True", "write_checksum=False"),
+    Mutant("if not size or size % BLOCK:", "if size % BLOCK:"),
+    Mutant("if not size or size % BLOCK:", "if not size:"),
+    Mutant(
+        "EncodedRecord(frame, size, zlib.crc32(frame))",
+        "EncodedRecord(frame, len(frame), zlib.crc32(frame))",
+    ),
+    Mutant("    if zlib.crc32(frame) != record.crc:\n", "    if False:\n"),
+    Mutant("if not 0 < size <= min(limit, possible):", "if not 0 < size <= limit:"),
+    Mutant("if not 0 < size <= min(limit, possible):", "if not 0 < size <= possible:"),
+    Mutant("if not 0 < size <= min(limit, possible):", "if not 0 < size < min(limit, possible):"),
+    Mutant('return "" if stated == size else', 'return "" if True else'),
+    Mutant("allow_extra_data=False", "allow_extra_data=True"),
+    Mutant('if not hasattr(_of_thread, "decompressor"):', "if True:", equivalent="slower"),
+    Mutant(
+        "_of_thread = threading.local()",
+        "_of_thread = type('Shared', (), {})()",
+        open="two threads in one decompressor end the process, now and then",
+    ),
 ]
 
 _MEMBERS = [
@@ -847,5 +851,6 @@ CHECKPOINT_PYTHON = {
     "cpreplay/checkpoint/damage.py": _DAMAGE,
     "cpreplay/checkpoint/replay_file.py": _REPLAY_FILE,
     "cpreplay/checkpoint/container.py": _CONTAINER,
+    "cpreplay/checkpoint/encoding.py": _ENCODING,
     "cpreplay/checkpoint/members.py": _MEMBERS,
 }
