@@ -2,6 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.python_of_checkpoints import CHECKPOINT_PYTHON, CHECKPOINT_PYTHON_TESTS
+from tests.mutants.python_of_inspection import INSPECTION_PYTHON, INSPECTION_PYTHON_TESTS
 from tests.mutants.python_of_native import NATIVE_PYTHON, NATIVE_PYTHON_TESTS
 from tests.mutants.python_of_nstep import NSTEP_PYTHON, NSTEP_PYTHON_TESTS
 from tests.mutants.python_of_priorities import PRIORITY_PYTHON, PRIORITY_PYTHON_TESTS
@@ -84,6 +85,7 @@ PYTHON_TESTS = {
     **NSTEP_PYTHON_TESTS,
     **CHECKPOINT_PYTHON_TESTS,
     **RESTART_PYTHON_TESTS,
+    **INSPECTION_PYTHON_TESTS,
     **NATIVE_PYTHON_TESTS,
 }
 
@@ -1707,5 +1709,6 @@ PYTHON = {
     **NSTEP_PYTHON,
     **CHECKPOINT_PYTHON,
     **RESTART_PYTHON,
+    **INSPECTION_PYTHON,
     **NATIVE_PYTHON,
 }
