@@ -67,6 +67,7 @@ PYTHON_TESTS = {
         "steps",
         "policies",
         "broken_off",
+        "threads",
     ),
     "cpreplay/invariants.py": ("replay", "recent_and_demos", "capture", *_PER, "sumtree"),
     "cpreplay/cuda_device.py": ("availability", *_CARD),
@@ -1479,6 +1480,8 @@ _INVARIANTS = [
 ]
 
 _CUDA_DEVICE = [
+    Mutant("            if error.status != _CAPTURE_IMPLICIT:\n", "            if False:\n"),
+    Mutant("            if error.status != _CAPTURE_IMPLICIT:\n", "            if True:\n"),
     Mutant("        _ = self.capturing\n", "        pass\n"),
     Mutant(
         "max(1, min(-(-items // THREADS), MAX_BLOCKS))",
