@@ -39,7 +39,7 @@ if not __package__:  # run as a file: import from the checkout that holds it
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.checkpoint_formats import Columns, other_formats
-from benchmarks.machine import NOT_INSTALLED, describe_machine, package_version
+from benchmarks.machine import NOT_INSTALLED, describe_machine, package_version, resident
 from benchmarks.report import heading, positive
 from benchmarks.tables import aligned, figures, megabytes
 from benchmarks.workloads import ACTION, OBS
@@ -261,7 +261,7 @@ def time_stalls(workload: str, buffer: Any, folder: Path, rounds: int, seconds: 
                 start = time.perf_counter()
                 future = buffer.save_in_background(folder / "checkpoint")
                 calls.append((time.perf_counter() - start) * 1e6)
-                adds, draws = train(buffer, rows, batch, pause, partial(_runs, future))
+                adds, draws = train(buffer, rows, batch, pause, partial(unfinished, future))
                 written.append(time.perf_counter() - start)
                 future.result()
                 saved = True
@@ -287,7 +287,8 @@ def _before(end: float) -> bool:
     return time.perf_counter() < end
 
 
-def _runs(future: "Future[Path]") -> bool:
+def unfinished(future: "Future[Any]") -> bool:
+    """Whether a save is still being written."""
     return not future.done()
 
 
@@ -345,14 +346,14 @@ def measure_memory(workload: str, gigabytes: float) -> dict[str, Any]:
     buffer.add_batch(*columns)
     # As if all had been added: untouched memory reads as zeros and takes nothing.
     buffer._set_control({"total": rows})
-    buffer._total.restore(rows)
+    buffer._known.restore(rows)
     assert len(buffer) == rows
     with tempfile.TemporaryDirectory() as folder:
         buffer.save_in_background(Path(folder) / "warm")  # imports, and the first of every kind
         buffer._saves.submit(lambda: lambda: None).result()
         ended = threading.Event()
         added = 0
-        before = _resident("VmRSS")
+        before = resident()
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
         future = buffer.save_in_background(Path(folder) / "checkpoint")
         future.add_done_callback(lambda _: ended.set())
@@ -360,7 +361,7 @@ def measure_memory(workload: str, gigabytes: float) -> dict[str, Any]:
             buffer.add_batch(*columns)
             added += _ADDED
         future.result()
-        peak = _resident("VmHWM")
+        peak = resident("VmHWM")
         size = (Path(folder) / "checkpoint").stat().st_size
     touched = added * buffer._layout.row_nbytes
     leaves = 4 * rows if buffer.prioritized else 0
@@ -375,13 +376,6 @@ def measure_memory(workload: str, gigabytes: float) -> dict[str, Any]:
         "extra_bytes": peak - before - leaves - touched,
         "file_bytes": size,
     }
-
-
-def _resident(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field):
-            return 1024 * int(line.split()[1])
-    raise RuntimeError(f"/proc/self/status has no {field}")
 
 
 def memory_table(results: Sequence[Mapping[str, Any]]) -> str:

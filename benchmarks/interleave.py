@@ -116,7 +116,7 @@ class Timing:
 
 
 def ratio(own: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """How many times the other's time is ours: the median of the rounds' own ratios.
+    """How many times our time the other takes: the median of the rounds' own ratios.
 
     A slow minute of the machine cancels out.
     """

@@ -30,6 +30,15 @@ def package_version(package: str) -> str:
         return NOT_INSTALLED
 
 
+def resident(field: str = "VmRSS") -> int:
+    """Resident bytes of this process, now or by another field; 0 where the system does not tell."""
+    status = Path("/proc/self/status")
+    for line in status.read_text().splitlines() if status.exists() else ():
+        if line.startswith(f"{field}:"):
+            return 1024 * int(line.split()[1])
+    return 0
+
+
 def _cores() -> int | None:
     """Those that this process may use, which in a container can be fewer than there are."""
     if hasattr(os, "sched_getaffinity"):

@@ -17,7 +17,6 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -29,8 +28,8 @@ from numpy.typing import NDArray
 if not __package__:  # run as a file: import from the checkout that holds it
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.checkpoints import film, spread
-from benchmarks.machine import describe_machine, package_version
+from benchmarks.checkpoints import film, spread, unfinished
+from benchmarks.machine import describe_machine, package_version, resident
 from benchmarks.report import heading, positive
 from benchmarks.tables import aligned, figures, megabytes
 
@@ -116,10 +115,10 @@ def measure(folder: Path, wanted: int, rounds: int) -> dict[str, Any]:
     player = Player(pool)
     player.offer()
     player.draw()
-    before = _resident()
+    before = resident()
     for _ in range(wanted):
         player.offer()
-    held = _resident() - before
+    held = resident() - before
     taken: dict[str, list[float]] = defaultdict(list)
     seconds: dict[str, list[float]] = defaultdict(list)
     path = folder / "points"
@@ -133,7 +132,7 @@ def measure(folder: Path, wanted: int, rounds: int) -> dict[str, Any]:
             start = time.perf_counter()
             future = pool.save_in_background(path)
             taken["save_in_background itself"].append((time.perf_counter() - start) * 1e6)
-            offers, draws = player.play(partial(_runs, future))
+            offers, draws = player.play(partial(unfinished, future))
             future.result()
             taken["offer with a save"] += offers
             taken["draw with a save"] += draws
@@ -184,20 +183,6 @@ def _configuration(wanted: int) -> Any:
 
 def _more(calls: Iterator[int]) -> bool:
     return next(calls, None) is not None
-
-
-def _runs(future: "Future[None]") -> bool:
-    return not future.done()
-
-
-def _resident() -> int:
-    """Resident bytes; 0 where the system does not tell."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmRSS"):
-                return 1024 * int(line.split()[1])
-    return 0
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -18,6 +18,9 @@ THREADS = 256
 #: More blocks than a card runs at once gain nothing.
 MAX_BLOCKS = 4096
 
+# cudaErrorStreamCaptureImplicit, for which CuPy has no name.
+_CAPTURE_IMPLICIT = 906
+
 _INSTALL = "pip install 'cpreplay[cuda12]' or 'cpreplay[cuda13]', as your driver supports"
 
 
@@ -33,25 +36,25 @@ def import_cupy() -> Any:
         cupy = importlib.import_module("cupy")
     except Exception as error:  # a broken installation fails with more than ImportError
         raise DeviceUnavailableError(
-            "StoreReplayGpu needs CuPy, and importing it failed "
+            "a device buffer needs CuPy, and importing it failed "
             f"({type(error).__name__}: {error}); {_INSTALL}"
         ) from error
     if not cupy.cuda.is_available():
         if cupy.cuda.runtime.driverGetVersion() == 0:
             raise DeviceUnavailableError(
-                "StoreReplayGpu needs an NVIDIA driver, and none is installed (libcuda is "
-                "missing); install it, or use StoreReplay"
+                "a device buffer needs an NVIDIA driver, and none is installed (libcuda is "
+                "missing); install it, or use a host buffer"
             )
         raise DeviceUnavailableError(
-            "StoreReplayGpu needs a CUDA card, and the driver finds none; look at nvidia-smi and "
-            "CUDA_VISIBLE_DEVICES, or use StoreReplay"
+            "a device buffer needs a CUDA card, and the driver finds none; look at nvidia-smi and "
+            "CUDA_VISIBLE_DEVICES, or use a host buffer"
         )
     try:
         cupy.cuda.nvrtc.getVersion()
     except Exception as error:  # CuPy reports a missing library as a RuntimeError of its own
         raise DeviceUnavailableError(
-            f"StoreReplayGpu compiles its kernels with NVRTC, and CuPy cannot load it ({error}); "
-            f"{_INSTALL}"
+            "a device buffer compiles its kernels with NVRTC, and CuPy cannot load it "
+            f"({error}); {_INSTALL}"
         ) from error
     return cupy
 
@@ -70,8 +73,8 @@ def compiled_kernels(cupy: Any) -> Mapping[str, Any]:
             kernel.compile()
     except Exception as error:  # CuPy has no one class for what may be missing
         raise DeviceUnavailableError(
-            f"StoreReplayGpu cannot compile its kernels ({type(error).__name__}: {error}); "
-            f"{_INSTALL}"
+            "a device buffer cannot compile its kernels "
+            f"({type(error).__name__}: {error}); {_INSTALL}"
         ) from error
     return loaded
 
@@ -89,6 +92,9 @@ class Card:
         try:
             return bool(self.cupy.cuda.get_current_stream().is_capturing())
         except self.cupy.cuda.runtime.CUDARuntimeError as error:
+            # An error of work that was queued before comes out of whatever call is next.
+            if error.status != _CAPTURE_IMPLICIT:
+                raise
             raise CaptureError(
                 "the default stream cannot be used while another, blocking stream is capturing "
                 f"({error}); capture on cupy.cuda.Stream(non_blocking=True)"

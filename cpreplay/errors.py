@@ -18,7 +18,10 @@ class ShapeError(ReplayError, ValueError):
 
 
 class DTypeError(ReplayError, TypeError):
-    """An array's dtype, or the kind of memory it lies in, does not go into its column."""
+    """An array's dtype, or the kind of memory it lies in, does not go where it was given.
+
+    Such as into a column, or where a restart point's snapshot has to be bytes.
+    """
 
 
 class ColumnValueError(ReplayError, ValueError):
@@ -46,11 +49,11 @@ class CaptureError(ReplayError, RuntimeError):
 
 
 class CopyError(ReplayError, TypeError):
-    """A buffer was to be copied, pickled or sent to another process."""
+    """A buffer or a restart pool was to be copied, pickled or sent to another process."""
 
 
 class MemoryLimitError(ReplayError, MemoryError):
-    """The buffer is larger than the memory it would lie in."""
+    """A buffer, a file of demonstrations, or a copy to be saved is larger than its memory."""
 
 
 class DemoFileError(ReplayError, ValueError):
@@ -70,7 +73,7 @@ class DeviceUnavailableError(ReplayError, ImportError, RuntimeError):
 
 
 class InvariantError(ReplayError, RuntimeError):
-    """`StoreReplay.check` found a broken invariant.
+    """``check`` of a buffer or of a restart pool found a broken invariant.
 
     That is a fault in cpreplay, or memory that someone else wrote.
     """

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpreplay.aligned import aligned_zeros
-from cpreplay.tree_levels import FAN_OUT, nodes_per_level, padded
+from cpreplay.tree_levels import FAN_OUT, FAN_OUT_BITS, nodes_per_level, padded
 
 # Below so many lanes one call for all sums costs less than a call for each of sixteen.
 _FEW = 128
@@ -26,7 +26,7 @@ _FEW = 128
 _CHUNK = 2048
 
 # As an array, since an operation on an array and a number costs twice that on two arrays.
-_FOUR = np.array(4)
+_BITS = np.array(FAN_OUT_BITS)
 
 
 class HostSumTree:
@@ -49,7 +49,7 @@ class HostSumTree:
         # Level by level, for each node of the level above a row of its children.
         self._children = [level.reshape(-1, FAN_OUT) for level in self.levels[:-1]]
         self._scratch = _Descent(0)
-        self._sums_hold = True  # False within a change, and for good where it was broken off
+        self._sums_hold = True  # False within a change, and until `mend` where one was broken off
 
     @property
     def nbytes(self) -> int:
@@ -89,7 +89,7 @@ class HostSumTree:
         self.leaves[rows] = leaves  # NumPy writes the lanes in order
         nodes = rows
         for children, level in zip(self._children, self.levels[1:], strict=True):
-            nodes = np.right_shift(nodes, _FOUR)
+            nodes = np.right_shift(nodes, _BITS)
             if len(children) <= len(nodes):  # all of them cost less than some of them twice
                 level[: len(children)] = node_sums(children)
             else:
@@ -143,7 +143,7 @@ class HostSumTree:
             return
         last = first + count - 1
         for children, level in zip(self._children, self.levels[1:], strict=True):
-            first, last = first >> 4, last >> 4
+            first, last = first >> FAN_OUT_BITS, last >> FAN_OUT_BITS
             level[first : last + 1] = node_sums(children[first : last + 1])
 
 

@@ -167,7 +167,7 @@ def as_numpy(value: Any, column: Column) -> NDArray[Any]:
     if type(value) is np.ndarray:
         return value
     if isinstance(value, np.ndarray | np.generic):
-        if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
+        if isinstance(value, np.ma.MaskedArray):
             raise DTypeError(f"{column.name}: a masked array would lose its mask; fill it first")
         return np.asarray(value)
     if isinstance(value, bytes):

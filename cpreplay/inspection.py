@@ -13,16 +13,18 @@ import attrs
 import numpy as np
 
 from cpreplay.atomic_file import replaced_file
-from cpreplay.checkpoint.container import (
-    EncodedRecord,
-    RecordReader,
-    decode,
-    decode_start,
+from cpreplay.checkpoint.container import RecordReader
+from cpreplay.checkpoint.damage import damaged_records, few
+from cpreplay.checkpoint.encoding import EncodedRecord, decode, decode_start
+from cpreplay.checkpoint.members import (
+    ARRAY_START,
+    BLOCK,
+    array_shape,
+    first_member,
     members_of,
     read_json,
     read_npy,
 )
-from cpreplay.checkpoint.members import ARRAY_START, BLOCK, array_shape, first_member
 from cpreplay.checkpoint.replay_file import KIND as REPLAY
 from cpreplay.contact_sheet import Picture, contact_sheet, frames, png
 from cpreplay.errors import CheckpointError, ConfigurationError, ReplayError
@@ -342,7 +344,7 @@ def _lost_rows(spans: Iterable[tuple[int, int]], held: int) -> list[str]:
     if not gaps:
         return []
     count = sum(end - first for first, end in gaps)
-    where = _few([f"[{first}, {end})" for first, end in gaps])
+    where = few([f"[{first}, {end})" for first, end in gaps])
     return [f"{count:,} of {held:,} rows are lost: {where}"]
 
 
@@ -381,27 +383,7 @@ def _numbers(values: Mapping[str, Any], *names: str) -> dict[str, int | float | 
 def _problem(report: Report, lost: list[str]) -> str | None:
     """What is wrong, as one sentence; None where nothing is."""
     damaged = report["damaged"]
-    facts = []
-    if len(damaged) == 1:
-        facts.append(f"record {damaged[0]} is damaged")
-    elif damaged:
-        facts.append(f"records {_few(_runs(damaged))} are damaged")
+    facts = [damaged_records(damaged)] if damaged else []
     if not report["complete"]:
         facts.append("its end is missing")
     return "; ".join([*facts, *lost]) or None
-
-
-def _runs(numbers: list[int]) -> list[str]:
-    """Ascending numbers, those that follow each other together."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1][1:] = [number]
-        else:
-            runs.append([number])
-    return [" to ".join(map(str, run)) for run in runs]
-
-
-def _few(texts: list[str], most: int = 10) -> str:
-    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more

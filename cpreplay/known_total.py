@@ -47,10 +47,17 @@ class KnownTotal:
         self.at_least = total if self._reading_waits else 0
 
     def exact(self) -> int:
-        """The total, from the device where the host has lost count."""
-        if not self.is_exact:
-            self.at_least = self._read()
-        return self.at_least
+        """The total, from the device where the host has lost count.
+
+        A host buffer's is not kept: it is read without the lock, and a `restore` in another thread
+        may have come in between.
+        """
+        if self.is_exact:
+            return self.at_least
+        total = self._read()
+        if self._reading_waits:
+            self.at_least = total
+        return total
 
     def size(self) -> int:
         """Rows held. Waits where `exact` does."""

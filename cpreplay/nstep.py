@@ -4,7 +4,7 @@ They stand in front of a replay buffer. Both are one private base over different
 buffers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from numpy.typing import DTypeLike
@@ -18,12 +18,16 @@ from cpreplay.integers import is_count, is_number
 from cpreplay.memory import format_bytes, host_memory
 from cpreplay.native import uses_compiled
 from cpreplay.native_nstep import NativeNStep
+from cpreplay.nstep_state import first_step_columns
 from cpreplay.nstep_transitions import NStepTransitions
 from cpreplay.ops import NStepOps
-from cpreplay.schema import TRANSITION, transition_columns
+from cpreplay.schema import TRANSITION, Column, transition_columns
 
 # What the aggregation itself makes, or takes beside the columns.
 _OWN_NAMES = ("discount", "truncated", "valid", "pending")
+
+# Of a window, beside its columns: the discount, whether it was truncated, and whether it is one.
+_WINDOW_NBYTES = 4 + 1 + 1
 
 
 class _NStep:
@@ -42,6 +46,7 @@ class _NStep:
         action_dtype: DTypeLike,
         extra_columns: Mapping[str, Any] | None,
         memory: int | None,
+        keeps_windows: bool,
     ) -> None:
         for name, value in (("n", n), ("n_envs", n_envs)):
             if not (is_count(value) and value < 2**31):
@@ -58,12 +63,14 @@ class _NStep:
             obs_store_dtype=obs_store_dtype,
             extra_columns=extra_columns,
         )
-        # A pending step, and on a card also a window, in each row.
-        needed = rows * sum(column.elements * column.dtype.itemsize for column in self._columns)
+        row = _nbytes(first_step_columns(self._columns))
+        if keeps_windows:
+            row += _nbytes(self._columns) + _WINDOW_NBYTES
+        needed, what = rows * row, "steps and windows" if keeps_windows else "steps"
         if memory is not None and needed > memory:
             raise MemoryLimitError(
                 f"n={self._n} and n_envs={self._n_envs} need at least {format_bytes(needed)} for "
-                f"pending steps, and there are {format_bytes(memory)}; use less of either"
+                f"pending {what}, and there are {format_bytes(memory)}; use less of either"
             )
         self._extra_names = [column.name for column in self._columns[len(TRANSITION) :]]
         own = [name for name in self._extra_names if name in _OWN_NAMES]
@@ -267,6 +274,7 @@ class NStepBuffer(_NStep):
             action_dtype=action_dtype,
             extra_columns=extra_columns,
             memory=host_memory(),
+            keeps_windows=False,
         )
         self._ops = (NativeNStep if uses_compiled() else HostNStep)(
             self._columns, self._n, self._n_envs, self._gamma
@@ -325,6 +333,12 @@ class GPUNStepBuffer(_NStep):
             action_dtype=action_dtype,
             extra_columns=extra_columns,
             memory=memory,
+            keeps_windows=True,  # whatever a step completes, its arrays stay for graphs
         )
         with cupy.cuda.Device(number):
             self._ops = DeviceNStep(cupy, self._columns, self._n, self._n_envs, self._gamma)
+
+
+def _nbytes(columns: Iterable[Column]) -> int:
+    """Bytes of one row, as its columns were given."""
+    return sum(column.elements * column.dtype.itemsize for column in columns)

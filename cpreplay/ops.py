@@ -1,8 +1,9 @@
-"""What a back end has to offer. `host_ops` and `device_ops` meet these Protocols.
+"""What a back end has to offer. `host_ops`, `native_ops` and `device_ops` meet these Protocols.
 
-They are documented here and only here. A buffer holds one object that is both, and does everything
-that is not a hot array operation itself. "Queued" below means: on a device, put on
-the current stream, without waiting; on the host, done when the call returns.
+They are documented here and only here. A buffer holds one `Ops`, with its `PriorityOps` where it
+has priorities, and does everything that is not a hot array operation itself. "Queued" below
+means: on a device, put on the current stream, without waiting; on the host, done when the call
+returns.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,8 +27,8 @@ class RowOps(Protocol):
     def add_plain(self, values: Sequence[Any]) -> bool:
         """Store one transition at once, one value a column, where that needs no look by Python.
 
-        False: nothing was stored; go on with `ingest_row`. Takes no lock, and must not be called
-        under it.
+        False: nothing was stored; go on with `ingest_row`. Called without the buffer's lock: it
+        sees to it itself that nobody holds it.
         """
 
     def add_batch_plain(self, values: Sequence[Any]) -> bool:
@@ -151,7 +152,8 @@ class PriorityOps(Protocol):
     def update_plain(self, rows: Any, tokens: Any, td_errors: Any) -> bool:
         """Do a whole update at once, where what is given needs no look by Python.
 
-        False: nothing was changed; go on with `ingest`.
+        False: nothing was changed; go on with `ingest`. Called under the buffer's lock, unlike
+        `RowOps.add_plain`.
         """
 
     def configure(self, alpha: float, beta: float, epsilon: float) -> None:

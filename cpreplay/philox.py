@@ -27,6 +27,7 @@ _TO_UNIT = np.array(2.0**-53)
 #: What a draw is for, in word 3 of the counter, so that two uses never share words.
 ROWS = 0  # a row, by the word itself
 TARGETS = 1  # a target in the sum tree, by the word as a real
+RESTARTS = 2  # whether and where an episode of a restart pool starts
 
 
 def checked_seed(seed: Any) -> int:

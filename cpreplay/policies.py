@@ -47,8 +47,9 @@ class Policy:
         """Refuse ERE on a prioritized or pinned buffer, and parameters without a meaning."""
         if self.prioritized:
             raise OrderError(
-                "configure_ere: this buffer is prioritized, and rows have one probability; use a "
-                "buffer made without prioritized=True"
+                "configure_ere: this buffer is prioritized, and a row has one probability, its "
+                "priority's; leave the call out, also to switch ERE off, or use a buffer made "
+                "without prioritized=True"
             )
         if self.demo_count:
             raise OrderError(
@@ -111,7 +112,8 @@ class Policy:
             )
         if self.demo_count:
             raise OrderError(
-                f"pin_demo_prefix: {self.demo_count} rows are pinned already, and that is for good"
+                f"pin_demo_prefix: {self.demo_count} rows are pinned already, and that is for "
+                "good; leave the call out, or add all demonstrations before it to another buffer"
             )
         if not is_count(count) or count != total:
             raise ConfigurationError(
@@ -136,14 +138,6 @@ class Policy:
                     "larger capacity"
                 )
         return prefix
-
-    def pin(self, count: int, largest_batch: int | None) -> None:
-        """Note a prefix that is pinned."""
-        self.demo_count, self.largest_batch = count, largest_batch
-
-    def set_ere(self, enable: bool) -> None:
-        """Note whether ERE is on."""
-        self.ere = enable
 
 
 def _number(value: Any) -> float:

@@ -81,7 +81,7 @@ class _Replay(Checkpoints):
     def _use(self, ops: Ops) -> None:
         """Take the back end that a subclass has made, which ends the construction."""
         self._ops = ops
-        self._total = KnownTotal(self._capacity, ops.total, reading_waits=ops.reading_waits)
+        self._known = KnownTotal(self._capacity, ops.total, reading_waits=ops.reading_waits)
 
     # Writing
 
@@ -113,8 +113,8 @@ class _Replay(Checkpoints):
 
         Notes
         -----
-        Inputs are copied. On the host this takes about 4 microseconds for 41 floats; on the device,
-        host values are uploaded in one transfer, and cpreplay waits for nothing.
+        Inputs are copied. On the device, host values are uploaded in one transfer, and cpreplay
+        waits for nothing.
         """
         values = self._values(obs, action, reward, next_obs, terminated, extra)
         if self._ops.add_plain(values):
@@ -123,10 +123,10 @@ class _Replay(Checkpoints):
         with self._lock:
             if self._snapshots:
                 self._make_room(1)
-            known = self._known(1)
-            self._total.expect()
+            known = self._countable(1)
+            self._known.expect()
             self._ops.store_row(row)
-            self._total.count(known)
+            self._known.count(known)
 
     def add_batch(
         self,
@@ -173,10 +173,10 @@ class _Replay(Checkpoints):
         with self._lock:
             if self._snapshots:
                 self._make_room(rows if count is None else count)
-            known = self._known(count)
-            self._total.expect()
+            known = self._countable(count)
+            self._known.expect()
             self._ops.store(columns, rows, mask)
-            self._total.count(known)
+            self._known.count(known)
 
     # Sampling
 
@@ -218,7 +218,7 @@ class _Replay(Checkpoints):
         """
         batch_size = check_batch_size(batch_size)
         with self._lock:
-            self._policy.check_draw(batch_size, self._total.size_up_to(1))
+            self._policy.check_draw(batch_size, self._known.size_up_to(1))
             batch = self._target(batch_size, out)
             self._ops.sample(batch)
         return batch
@@ -257,7 +257,7 @@ class _Replay(Checkpoints):
         """
         batch_size = check_batch_size(batch_size)
         with self._lock:
-            size = self._total.size_up_to(hi if is_count(hi) else 1)
+            size = self._known.size_up_to(hi if is_count(hi) else 1)
             lo, hi = check_range(lo, hi, size, self._capacity)
             batch = self._target(batch_size, out)
             self._ops.sample_range(batch, lo, hi)
@@ -314,7 +314,7 @@ class _Replay(Checkpoints):
         ConfigurationError
             A value out of its range.
         OrderError
-            Demonstrations are pinned.
+            The buffer is prioritized, or demonstrations are pinned; also with ``enable=False``.
         CaptureError
             The stream is capturing. A graph that was captured before obeys, also one whose draws
             were uniform.
@@ -326,7 +326,7 @@ class _Replay(Checkpoints):
         with self._lock:
             self._policy.check_ere(enable, eta, c_min, k_max)
             self._ops.configure_ere(bool(enable), float(eta), int(c_min), int(k_max))
-            self._policy.set_ere(bool(enable))
+            self._policy.ere = bool(enable)
 
     def pin_demo_prefix(self, n: int, *, batch_size: int | None = None) -> None:
         """Declare all rows added so far demonstrations, which the ring never overwrites.
@@ -348,7 +348,7 @@ class _Replay(Checkpoints):
         ConfigurationError
             ``n`` is another number, or too few rows are left for online transitions.
         OrderError
-            A prefix is pinned already, or ERE is on.
+            The buffer is prioritized, a prefix is pinned already, or ERE is on.
         CaptureError
             The stream is capturing. A graph that was captured before obeys.
 
@@ -357,9 +357,10 @@ class _Replay(Checkpoints):
         Source: Ball et al. 2023 (RLPD), arXiv:2302.02948, section 4.1.
         """
         with self._lock:
-            n = self._check_pin(n, batch_size, self._total.exact())
+            n = self._check_pin(n, batch_size, self._known.exact())
             self._ops.pin_demos(n)
-            self._policy.pin(n, None if batch_size is None else self._capacity - n)
+            self._policy.demo_count = n
+            self._policy.largest_batch = None if batch_size is None else self._capacity - n
 
     # Priorities
 
@@ -400,7 +401,7 @@ class _Replay(Checkpoints):
         alpha, beta, epsilon = self._policy.check_per(alpha, beta, epsilon)
         with self._lock:
             if alpha != self._policy.alpha:
-                self._policy.check_alpha(alpha, self._total.size_up_to(1))
+                self._policy.check_alpha(alpha, self._known.size_up_to(1))
             self._priorities.configure(alpha, beta, epsilon)
             self._policy.alpha = alpha
 
@@ -455,10 +456,9 @@ class _Replay(Checkpoints):
 
         Notes
         -----
-        Costs the rows and their ancestors in the sum tree: on the host 60 microseconds for 256
-        lanes at a million rows. The device skips lanes with a bad error and counts them in
-        ``stats()["invalid_priorities"]``. It waits for nothing, and can be captured: one launch for
-        up to 1,024 lanes, one more for each level of the tree above that.
+        Costs the rows and their ancestors in the sum tree. The device skips lanes with a bad error
+        and counts them in ``stats()["invalid_priorities"]``. It waits for nothing, and can be
+        captured: one launch for up to 1,024 lanes, one more for each level of the tree above that.
         Int64 indices and float32 or float64 errors are read in place.
         """
         self._policy.check_prioritized("update_priorities")
@@ -527,7 +527,7 @@ class _Replay(Checkpoints):
         For tests, and for finding out who wrote over the buffer's memory.
         """
         with self._lock:
-            check_ring(self._ops, self._layout, self._capacity, self._total, self._policy)
+            check_ring(self._ops, self._layout, self._capacity, self._known, self._policy)
             if self.prioritized:
                 check_priorities(self._ops, self._capacity, self._policy.alpha)
 
@@ -548,7 +548,7 @@ class _Replay(Checkpoints):
         -------
         bool
         """
-        return self._total.size_up_to(rows) >= rows
+        return self._known.size_up_to(rows) >= rows
 
     def __reduce__(self) -> NoReturn:
         raise CopyError(
@@ -558,14 +558,14 @@ class _Replay(Checkpoints):
 
     def __len__(self) -> int:
         """Rows held. Waits for the device once only the device knows."""
-        return self._total.size()
+        return self._known.size()
 
     def __repr__(self) -> str:
         columns = ", ".join(
             f"{column.name} {column.stored}{list(column.shape)}" for column in self._layout.columns
         )
-        waits = self._ops.reading_waits and not self._total.is_exact
-        rows = ring_size(self._total.at_least, self._capacity) if waits else len(self)
+        waits = self._ops.reading_waits and not self._known.is_exact
+        rows = ring_size(self._known.at_least, self._capacity) if waits else len(self)
         some = "at least " if waits else ""
         return f"<{type(self).__name__}: {some}{rows:,} of {self._capacity:,} rows of {columns}>"
 
@@ -575,9 +575,14 @@ class _Replay(Checkpoints):
         return self._capacity
 
     @property
+    def prioritized(self) -> bool:
+        """Whether draws are by priority."""
+        return self._policy.prioritized
+
+    @property
     def head(self) -> int:
         """The row that the next transition goes to. Waits where ``len`` does."""
-        return ring_head(self._total.exact(), self._policy.demo_count, self._capacity)
+        return ring_head(self._known.exact(), self._policy.demo_count, self._capacity)
 
     @property
     def demo_count(self) -> int:
@@ -608,7 +613,7 @@ class _Replay(Checkpoints):
         assert self._ops.priorities is not None, "asked for before check_prioritized"
         return self._ops.priorities
 
-    def _known(self, rows: int | None) -> int | None:
+    def _countable(self, rows: int | None) -> int | None:
         """Rows of an add that the host may count; while capturing they come with each replay."""
         return None if self._ops.capturing else rows
 
@@ -640,12 +645,15 @@ class _Replay(Checkpoints):
                 "get it from make_batch, and use it as it is"
             )
         if len(out) != batch_size:
-            raise ShapeError(f"out holds {len(out)} transitions, and {batch_size} were asked for")
+            raise ShapeError(
+                f"out holds {len(out)} transitions, and {batch_size} were asked for; get one of "
+                "that size from make_batch"
+            )
         return out
 
 
 class StoreReplay(_Replay):
-    """A ring of transitions in host memory, on NumPy.
+    """A ring of transitions in host memory, as NumPy arrays.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ class Checkpoints:
     _policy: Policy
     _lock: threading.Lock
     _ops: Ops
-    _total: KnownTotal
+    _known: KnownTotal
 
     def _begin_checkpoints(self) -> None:
         """Part of the construction."""
@@ -58,11 +58,6 @@ class Checkpoints:
         self._changed = threading.Condition(self._lock)
         self._snapshots: list[Snapshot] = []
         self._saves = BackgroundSaves()
-
-    @property
-    def prioritized(self) -> bool:
-        """Whether draws are by priority."""
-        return self._policy.prioritized
 
     @property
     def seed(self) -> int | None:
@@ -179,7 +174,10 @@ class Checkpoints:
         Raises
         ------
         CheckpointError
-            It does not fit this buffer, or is no such state. Nothing was changed then.
+            It does not fit this buffer, or is no such state. Nothing was changed then, unless it
+            was found out by the rows: the buffer is empty then, as a note of the error says.
+        ConfigurationError
+            ``seed`` is no int in [0, 2**64).
         OrderError
             A save is being written.
         """
@@ -194,9 +192,14 @@ class Checkpoints:
             raise CheckpointError(f"this is not what state() gave: {error!r}") from None
         refuse_misfit(moment.about, self._about())
         rows = self._check_columns(columns)
-        checked = checked_state(moment.state, moment.leaves, self._capacity, self.prioritized)
+        checked = checked_state(
+            moment.state, moment.leaves, self._capacity, self._policy.prioritized
+        )
         if rows != checked.size:
-            raise CheckpointError(f"this state holds {checked.size} rows, and has {rows} of them")
+            raise CheckpointError(
+                f"this state says that {checked.size} rows are held, and its columns have {rows} "
+                "rows; give it as state() gave it"
+            )
         self._take_up(checked, [(0, columns)] if rows else [], seed)
 
     def resume(
@@ -225,7 +228,12 @@ class Checkpoints:
         ------
         CheckpointError
             The file is damaged, of a later version, or does not fit: capacity, columns, dtypes,
-            priorities, generator. The message says which, and nothing was changed.
+            priorities, generator. The message says which, and nothing was changed, unless it was
+            found out by the rows: the buffer is empty then, as a note of the error says.
+        OSError
+            The file cannot be read. Where that happens at its rows, the buffer is empty likewise.
+        ConfigurationError
+            ``seed`` is no int in [0, 2**64).
         OrderError
             A save of this buffer is being written.
         CaptureError
@@ -318,7 +326,9 @@ class Checkpoints:
 
     def _checked(self, header: Mapping[str, Any], moment: Moment) -> CheckedState:
         """The state in a file, whose header says the same of it."""
-        checked = checked_state(moment.state, moment.leaves, self._capacity, self.prioritized)
+        checked = checked_state(
+            moment.state, moment.leaves, self._capacity, self._policy.prioritized
+        )
         says = {"rows": header.get("rows"), "pending": header.get("pending")}
         has = {"rows": checked.size, "pending": moment.pending is not None}
         if says != has:
@@ -326,7 +336,7 @@ class Checkpoints:
         return checked
 
     def _about(self) -> dict[str, Any]:
-        return about_buffer(self._layout.columns, self._capacity, self.prioritized)
+        return about_buffer(self._layout.columns, self._capacity, self._policy.prioritized)
 
     def _take_up(
         self, checked: CheckedState, chunks: Iterable[tuple[int, Columns]], seed: int | None
@@ -345,10 +355,12 @@ class Checkpoints:
                 self._ops.clear_rows(checked.size, before)
                 take_generator()
                 self._become(checked, seed)
-            except BaseException:
+            except BaseException as error:
                 # What was here is overwritten, and what was to come is not whole.
                 self._ops.clear_rows(0, touched)
                 self._forget(touched)
+                if before:
+                    error.add_note("What the buffer held before is overwritten: it is empty now.")
                 raise
 
     def _become(self, checked: CheckedState, seed: int | None) -> None:
@@ -361,7 +373,7 @@ class Checkpoints:
             self._set_leaves(checked.leaves)
         self._set_control(control)
         self._policy = attrs.evolve(checked.policy)
-        self._total.restore(int(control["total"]))
+        self._known.restore(int(control["total"]))
         self._ops.synchronize()  # a graph may be replayed at once, on another stream
 
     def _forget(self, rows: int) -> None:
@@ -370,8 +382,8 @@ class Checkpoints:
         if self._ops.priorities is not None:
             self._set_leaves(np.broadcast_to(np.float32(0.0), rows))
         self._set_control({name: new[name].item() for name in SAVED_FIELDS})
-        self._policy = Policy(prioritized=self.prioritized)
-        self._total.restore(0)
+        self._policy = Policy(prioritized=self._policy.prioritized)
+        self._known.restore(0)
 
     def _set_leaves(self, leaves: NDArray[np.float32]) -> None:
         """Set the leaves of the first rows, a part at a time."""

@@ -74,5 +74,5 @@ def _hold(buffer: Checkpoints, rows: int, control: Any) -> None:
         buffer._set_leaves(np.broadcast_to(np.float32(1.0), rows))  # max_priority ** alpha
         buffer._policy.alpha = float(fields.get("alpha", buffer._policy.alpha))
     buffer._set_control(fields)
-    buffer._total.restore(rows)
+    buffer._known.restore(rows)
     buffer._ops.synchronize()

@@ -18,6 +18,7 @@ from cpreplay.integers import is_count, is_int, is_number
 from cpreplay.philox import is_seed
 from cpreplay.policies import Policy
 from cpreplay.priorities import SMALLEST
+from cpreplay.schedule import shown
 from cpreplay.schema import TRANSITION, Column, transition_columns
 from cpreplay.words import NUMBERED
 
@@ -93,7 +94,18 @@ def columns_said(about: Mapping[str, Any]) -> tuple[Column, ...]:
             raise TypeError("prioritized is neither true nor false")
     except (KeyError, TypeError, ConfigurationError) as error:
         raise CheckpointError(f"the file does not describe a buffer: {error}") from None
-    refuse_misfit(about, about_buffer(columns, about["capacity"], about["prioritized"]))
+    possible = _by_name(about_buffer(columns, capacity, about["prioritized"])["columns"])
+    if list(forms) != list(possible):
+        raise CheckpointError(
+            f"the file does not describe a buffer: its columns are {', '.join(forms)}, where a "
+            f"buffer has {', '.join(possible)}"
+        )
+    for name, form in forms.items():
+        if form != possible[name]:
+            raise CheckpointError(
+                f"the file does not describe a buffer: its column {name} is {_form(form)}, where a "
+                f"buffer has {_form(possible[name])}"
+            )
     return columns
 
 
@@ -129,28 +141,62 @@ def checked_state(
 ) -> CheckedState:
     """The parts of a state, or `CheckpointError` where no buffer could have given it."""
     control, generator = state.get("control"), state.get("generator")
-    _expect(isinstance(control, Mapping), "control is missing")
-    _expect(isinstance(generator, Mapping) and isinstance(generator.get("name"), str), "generator")
+    _expect(isinstance(control, Mapping), "control is a mapping", control)
+    _expect(
+        isinstance(generator, Mapping) and isinstance(generator.get("name"), str),
+        "generator is a mapping with a name",
+        generator,
+    )
     assert isinstance(control, Mapping) and isinstance(generator, Mapping)
-    _expect(set(control) == set(SAVED_FIELDS), f"control has to have {', '.join(SAVED_FIELDS)}")
+    names = ", ".join(SAVED_FIELDS)
+    _expect(set(control) == set(SAVED_FIELDS), f"control has {names}", sorted(map(str, control)))
     fields = {name: _field(name, control[name]) for name in SAVED_FIELDS}
     total, demo_count = int(fields["total"]), int(fields["demo_count"])
-    _expect(demo_count <= total and demo_count < capacity, "demo_count is beyond the rows")
-    _expect(fields["ere_enabled"] in (0, 1), "ere_enabled is 0 or 1")
-    _expect(0.0 < fields["eta"] <= 1.0 and 0.0 <= fields["eta_power"] <= 1.0, "eta is in (0, 1]")
-    _expect(fields["k"] < max(1, fields["k_max"]), "k is below k_max")
-    _expect(not fields["ere_enabled"] or (fields["c_min"] and fields["k_max"]), "ERE has a window")
+    _expect(
+        demo_count <= total and demo_count < capacity,
+        f"demo_count is at most the {total} rows added, and below the capacity of {capacity}",
+        demo_count,
+    )
+    _expect(fields["ere_enabled"] in (0, 1), "ere_enabled is 0 or 1", fields["ere_enabled"])
+    _expect(0.0 < fields["eta"] <= 1.0, "eta is in (0, 1]", fields["eta"])
+    _expect(0.0 <= fields["eta_power"] <= 1.0, "eta_power is in [0, 1]", fields["eta_power"])
+    _expect(
+        fields["k"] < max(1, fields["k_max"]),
+        f"k is 0, or below the k_max of {fields['k_max']}",
+        fields["k"],
+    )
+    _expect(
+        not fields["ere_enabled"] or (fields["c_min"] and fields["k_max"]),
+        "c_min and k_max are at least 1 while ERE is on",
+        {name: fields[name] for name in ("c_min", "k_max")},
+    )
     _check_exponents(fields)
-    _expect(1.0 <= fields["max_priority"] < math.inf, "max_priority is a finite number >= 1")
+    _expect(
+        1.0 <= fields["max_priority"] < math.inf,
+        "max_priority is a finite number >= 1",
+        fields["max_priority"],
+    )
     ere = bool(fields["ere_enabled"])
-    _expect(prioritized + ere + bool(demo_count) <= 1, "priorities, ERE and demonstrations exclude")
+    _expect(
+        prioritized + ere + bool(demo_count) <= 1,
+        "priorities, ERE and demonstrations exclude each other",
+        {"prioritized": prioritized, "ere_enabled": ere, "demo_count": demo_count},
+    )
     largest = state.get("largest_batch")
     room = capacity - demo_count if demo_count else None
-    _expect(largest in (None, room) and not isinstance(largest, bool), f"largest_batch is {room}")
+    _expect(
+        largest in (None, room) and not isinstance(largest, bool),
+        f"largest_batch is None or {room}" if demo_count else "largest_batch is None",
+        largest,
+    )
     seed = state.get("seed")
-    _expect(seed is None or is_seed(seed), "seed is in [0, 2**64)")
+    _expect(seed is None or is_seed(seed), "seed is None or in [0, 2**64)", seed)
     numbered = generator["name"] == NUMBERED
-    _expect(not numbered or generator.get("seed") == seed, "the generator's seed is another one")
+    _expect(
+        not numbered or generator.get("seed") == seed,
+        f"the generator's seed is {seed}, as the state's",
+        generator.get("seed"),
+    )
     size = ring_size(total, capacity)
     return CheckedState(
         control=fields,
@@ -173,20 +219,29 @@ def _checked_leaves(leaves: Any, size: int) -> NDArray[np.float32]:
         array = np.asarray(leaves)
     except ValueError:
         array = np.empty(0)
-    _expect(array.dtype == np.float32 and array.shape == (size,), f"leaves are float32 ({size},)")
+    _expect(
+        array.dtype == np.float32 and array.shape == (size,),
+        f"leaves are float32 of shape ({size},)",
+        f"{array.dtype} of shape {array.shape}",
+    )
     # False for NaN. In parts: a mask of all would be a quarter of the leaves once more.
     for first in range(0, size, 1 << 20):
         part = array[first : first + (1 << 20)]
-        _expect(((part >= SMALLEST) & (part < np.inf)).all(), "every row held has a finite leaf")
+        wrong = part[~((part >= SMALLEST) & (part < np.inf))]
+        _expect(not wrong.size, f"every leaf is finite and >= {SMALLEST}", wrong[:1].tolist())
     return array
 
 
 def _field(name: str, value: Any) -> int | float:
     if CONTROL[name].kind == "f":
-        _expect(is_number(value) and abs(value) <= sys.float_info.max, f"{name} is finite")
+        _expect(
+            is_number(value) and abs(value) <= sys.float_info.max,
+            f"{name} is a finite number",
+            value,
+        )
         return float(value)
     # Half of what fits, so that going on overflows nothing.
-    _expect(is_int(value) and 0 <= value < 2**62, f"{name} is an int from 0 to 2**62")
+    _expect(is_int(value) and 0 <= value < 2**62, f"{name} is an int from 0 to 2**62", value)
     return int(value)
 
 
@@ -210,14 +265,16 @@ def _form(column: Mapping[str, Any]) -> str:
     return f"{dtype}{column['shape']}{stored_as}"
 
 
-def _expect(holds: Any, fact: str) -> None:
+def _expect(holds: Any, fact: str, found: Any) -> None:
     if not holds:
-        raise CheckpointError(f"this is no state of such a buffer: {fact}")
+        raise CheckpointError(
+            f"this is no state of such a buffer, in which {fact}; it has {shown(found)}"
+        )
 
 
 def exponents_of(control: Any) -> dict[str, float]:
     """alpha, beta and epsilon of a saved control block, or `CheckpointError`."""
-    _expect(isinstance(control, Mapping), "control is missing")
+    _expect(isinstance(control, Mapping), "control is a mapping", control)
     fields = {name: float(_field(name, control.get(name))) for name in ("alpha", "beta", "epsilon")}
     _check_exponents(fields)
     return fields
@@ -225,8 +282,9 @@ def exponents_of(control: Any) -> dict[str, float]:
 
 def _check_exponents(fields: Mapping[str, float]) -> None:
     for name in ("alpha", "beta"):
-        _expect(0.0 <= fields[name] <= 1.0, f"{name} is in [0, 1]")
-    _expect(0.0 <= fields["epsilon"] < math.inf, "epsilon is a finite number >= 0")
+        _expect(0.0 <= fields[name] <= 1.0, f"{name} is in [0, 1]", fields[name])
+    epsilon = fields["epsilon"]
+    _expect(0.0 <= epsilon < math.inf, "epsilon is a finite number >= 0", epsilon)
 
 
 class Spans:
@@ -262,7 +320,7 @@ class Spans:
         """
         total = demo_count = 0
         with contextlib.suppress(CheckpointError):
-            _expect(isinstance(control, Mapping), "control is missing")
+            _expect(isinstance(control, Mapping), "control is a mapping", control)
             total = int(_field("total", control.get("total")))
             demo_count = min(int(_field("demo_count", control.get("demo_count"))), capacity - 1)
         head = ring_head(total, demo_count, capacity) if total >= capacity else demo_count

@@ -237,7 +237,7 @@ class ReplaySampleStep:
         return len(self._buffer)
 
     def demo_count(self) -> int:
-        """Rows pinned as demonstrations."""
+        """Rows pinned as demonstrations. A call, as `count` is, where a buffer has a property."""
         return self._buffer.demo_count
 
     def _require_setup(self, call: str) -> int:

@@ -4,7 +4,8 @@ A node is the sum of sixteen children. Level 0 are the leaves, one for each row;
 one node, the root. Every level is padded with zeros to whole nodes of the level above.
 """
 
-FAN_OUT = 16
+FAN_OUT_BITS = 4
+FAN_OUT = 1 << FAN_OUT_BITS
 
 
 def nodes_per_level(capacity: int) -> tuple[int, ...]:

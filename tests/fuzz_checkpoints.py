@@ -38,13 +38,9 @@ import numpy as np
 import zstandard
 
 from cpreplay import RestartPool, RestartPoolConfiguration, StoreReplay
-from cpreplay.checkpoint.container import (
-    RecordReader,
-    decode,
-    members_of,
-    read_json,
-    read_npy,
-)
+from cpreplay.checkpoint.container import RecordReader
+from cpreplay.checkpoint.encoding import decode
+from cpreplay.checkpoint.members import members_of, read_json, read_npy
 from cpreplay.errors import CheckpointError, CheckpointWarning, MemoryLimitError
 from cpreplay.inspection import inspect_file
 from cpreplay.inspection_text import as_text

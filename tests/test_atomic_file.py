@@ -18,7 +18,8 @@ import pytest
 
 from cpreplay import RestartPool, RestartPoolConfiguration, StoreReplay, atomic_file
 from cpreplay.atomic_file import replaced_file
-from cpreplay.checkpoint.container import RecordReader, members_of
+from cpreplay.checkpoint.container import RecordReader
+from cpreplay.checkpoint.members import members_of
 from cpreplay.errors import ConfigurationError
 
 fcntl = pytest.importorskip("fcntl", reason="locks of files are those of POSIX")
@@ -372,7 +373,8 @@ ENDLESS = """
 import itertools, random, sys
 import numpy as np
 from cpreplay import RestartPool, RestartPoolConfiguration, StoreReplay
-from cpreplay.checkpoint.container import RecordWriter, member, written_records
+from cpreplay.checkpoint.container import RecordWriter, written_records
+from cpreplay.checkpoint.members import member
 
 how, path, first, left = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 buffer = StoreReplay(4, (), 20_000, prioritized=True, seed=0)

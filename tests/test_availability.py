@@ -58,8 +58,8 @@ EXTRAS = "'cpreplay[cuda12]' or 'cpreplay[cuda13]'"
 MACHINES: dict[Callable[[pytest.MonkeyPatch, Any], None], tuple[str, ...]] = {
     no_cupy: ("needs CuPy", "ModuleNotFoundError", f"pip install {EXTRAS}"),
     broken_cupy: ("needs CuPy", "OSError: libcudart.so.12", f"pip install {EXTRAS}"),
-    no_driver: ("NVIDIA driver", "none is installed", "install it", "use StoreReplay"),
-    no_card: ("CUDA card", "finds none", "nvidia-smi", "CUDA_VISIBLE_DEVICES", "use StoreReplay"),
+    no_driver: ("NVIDIA driver", "none is installed", "install it", "use a host buffer"),
+    no_card: ("CUDA card", "finds none", "nvidia-smi", "CUDA_VISIBLE_DEVICES", "use a host buffer"),
     no_nvrtc: ("NVRTC", "Failed to find libnvrtc.so.12", f"pip install {EXTRAS}"),
     no_headers: ("compile its kernels", "Failed to find CUDA headers", f"pip install {EXTRAS}"),
 }
@@ -84,10 +84,17 @@ def test_the_refusal_names_what_is_missing_and_what_to_do(machine: tuple[str, ..
     with pytest.raises(DeviceUnavailableError) as caught:
         StoreReplayGpu(3, 2, 8)
     message = str(caught.value)
-    assert message.startswith("StoreReplayGpu ")
+    assert message.startswith("a device buffer ")
     for part in machine:
         assert part in message
     assert "\n" not in message  # one sentence
+
+
+def test_an_n_step_buffer_is_not_told_of_another_class(machine: tuple[str, ...]) -> None:
+    with pytest.raises(DeviceUnavailableError) as caught:
+        cpreplay.GPUNStepBuffer(3, 2, 1)
+    assert machine[0] in str(caught.value)
+    assert "StoreReplay" not in str(caught.value)
 
 
 def test_a_block_refuses_likewise(machine: tuple[str, ...]) -> None:

@@ -330,7 +330,10 @@ def test_rows_that_only_the_device_has_counted_can_be_drawn(device: Backend) -> 
     rows = {name: device.array(column) for name, column in numbered_rows(0, 8).items()}
     buffer = device.buffer((3,), (2,), 20)
     buffer.add_batch(**rows, mask=device.array([True] * 8))
-    assert buffer.sample(4).indices is not None  # the host knows of no row yet
+    batch = buffer.sample(64)  # the host knows of no row yet
+    rewards = device.numpy(batch.reward)
+    assert rewards.tolist() == (device.numpy(batch.indices) + 20).tolist()
+    assert set(rewards) <= set(range(20, 28)) and len(set(rewards)) > 1
     buffer = device.buffer((3,), (2,), 20)
     buffer.add_batch(**numbered_rows(0, 1))
     buffer.add_batch(**rows, mask=device.array([True] * 8))

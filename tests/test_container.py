@@ -24,23 +24,19 @@ import zstandard
 from hypothesis import given
 
 import cpreplay
-from cpreplay.checkpoint.container import (
+from cpreplay.checkpoint.container import RecordReader, RecordWriter, written_records
+from cpreplay.checkpoint.damage import damaged_records
+from cpreplay.checkpoint.encoding import EncodedRecord, Encoder, decode, decode_start
+from cpreplay.checkpoint.members import (
     Buffer,
-    EncodedRecord,
-    Encoder,
-    RecordReader,
-    RecordWriter,
-    decode,
-    decode_start,
+    first_member,
     json_member,
     member,
     members_of,
     npy_member,
     read_json,
     read_npy,
-    written_records,
 )
-from cpreplay.checkpoint.members import first_member
 from cpreplay.errors import (
     CheckpointError,
     CheckpointVersionError,
@@ -925,7 +921,7 @@ def test_verify_finds_damage_without_decoding(
     spans = witness.read(bytes(data)).spans
     data[spans[2][0] + 40] ^= 1
     data[spans[5][0] + 20] ^= 1
-    monkeypatch.setattr("cpreplay.checkpoint.container._decompressed", None)
+    monkeypatch.setattr("cpreplay.checkpoint.container.decompressed", None)
     with RecordReader(tmp_path / "a") as reader:
         assert reader.verify() == []
     (tmp_path / "a").write_bytes(data)
@@ -1000,3 +996,20 @@ def test_errors_are_those_of_the_library_and_of_python() -> None:
     for error in (CheckpointError, CheckpointVersionError):
         assert issubclass(error, ReplayError) and issubclass(error, ValueError)
     assert issubclass(CheckpointVersionError, CheckpointError)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ([5], "record 5 is damaged"),
+        ([5, 6], "records 5 to 6 are damaged"),
+        ([7, 2], "records 2, 7 are damaged"),
+        ([9, 1, 2, 3], "records 1 to 3, 9 are damaged"),
+        (range(5000), "records 0 to 4999 are damaged"),
+        (range(0, 20, 2), "records 0, 2, 4, 6, 8, 10, 12, 14, 16, 18 are damaged"),
+        (range(0, 22, 2), "records 0, 2, 4, 6, 8, 10, 12, 14, 16, 18 and 1 more are damaged"),
+        (range(0, 9000, 2), "records 0, 2, 4, 6, 8, 10, 12, 14, 16, 18 and 4,490 more are damaged"),
+    ],
+)
+def test_damaged_records_are_said_in_a_short_sentence(numbers: Any, said: str) -> None:
+    assert damaged_records(numbers) == said

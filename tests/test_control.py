@@ -173,8 +173,30 @@ def test_the_ere_window_is_the_same_in_both_languages(
     size = ring_size(total, capacity)
     window = ere_window(size, c_min, eta_power)
     assert cuda.call_ere_window(pointer(control)) == window
-    assert window == min(size, max(c_min, int(size * eta_power)))
-    assert 1 <= window <= size
+    assert min(size, c_min) <= window <= size
+
+
+@pytest.mark.parametrize(
+    ("total", "capacity", "c_min", "eta_power", "window"),
+    [
+        (1000, 1000, 1, 1.0, 1000),  # whole before the first draw
+        (1000, 1000, 1, 0.5, 500),
+        (1000, 1000, 1, 0.9996, 999),  # 999.6, rounded down
+        (1000, 1000, 600, 0.5, 600),  # the floor
+        (1000, 1000, 2000, 0.5, 1000),  # a floor beyond what is held
+        (1000, 1000, 1, 0.0, 1),
+        (10, 4, 1, 0.75, 3),  # of what is held, not of what was ever added
+        (3, 8, 1, 1.0, 3),
+        (2**31, 2**31, 1, 0.5, 2**30),
+        (2**31, 2**31, 1, 2.0**-31, 1),
+    ],
+)
+def test_the_ere_window_is_the_one_worked_out_by_hand(
+    cuda: ctypes.CDLL, total: int, capacity: int, c_min: int, eta_power: float, window: int
+) -> None:
+    control = block(capacity=capacity, total=total, c_min=c_min, eta_power=eta_power)
+    assert ere_window(ring_size(total, capacity), c_min, eta_power) == window
+    assert cuda.call_ere_window(pointer(control)) == window
 
 
 @given(st.floats(1e-3, 1.0), st.integers(1, 7), st.lists(st.booleans(), max_size=20))

@@ -673,16 +673,17 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.demo"
-    row_dtype = file.row_dtype
+    read_header = file._read_header
     for length in (len(make.GOOD) - 1, 100, 32):
         path.write_bytes(make.GOOD)
 
-        def cut(obs_dim: int, act_dim: int, length: int = length) -> Any:
-            os.truncate(path, length)  # after its header was read
-            return row_dtype(obs_dim, act_dim)
+        def cut(*arguments: Any, length: int = length) -> Any:
+            header = read_header(*arguments)
+            os.truncate(path, length)
+            return header
 
         with monkeypatch.context() as patch:
-            patch.setattr(file, "row_dtype", cut)
+            patch.setattr(file, "_read_header", cut)
             with pytest.raises(DemoFileError, match="shorter"):
                 read_demo_file(path)
 

@@ -287,6 +287,25 @@ def test_the_default_stream_beside_a_capturing_one_is_refused_in_words(
     assert buffer.stats()["draws"] == 0
 
 
+def test_an_error_of_earlier_work_is_not_taken_for_a_capture(
+    emulated_device: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A fault in any kernel, also of the caller's own, comes out of the next call to CUDA.
+    buffer = emulated_device.buffer((3,), (2,), 8)
+    cuda_error = emulated_device.cupy.cuda.runtime.CUDARuntimeError
+    stream = type(emulated_device.cupy.cuda.get_current_stream())
+
+    def fail(_: Any) -> bool:
+        raise cuda_error(700)  # cudaErrorIllegalAddress
+
+    monkeypatch.setattr(stream, "is_capturing", fail)
+    with pytest.raises(cuda_error, match="700") as raised:
+        buffer.add_batch(**numbered_rows(0, 3))
+    assert not isinstance(raised.value, cpreplay.CaptureError)
+    monkeypatch.undo()
+    assert len(buffer) == 0
+
+
 def test_a_buffer_is_not_made_while_capturing(device: Backend) -> None:
     with device.cupy.cuda.Stream(non_blocking=True) as stream:
         stream.begin_capture()

@@ -23,14 +23,8 @@ import numpy as np
 import pytest
 import zstandard
 
-from cpreplay.checkpoint.container import (
-    RecordReader,
-    member,
-    members_of,
-    npy_member,
-    read_npy,
-    written_records,
-)
+from cpreplay.checkpoint.container import RecordReader, written_records
+from cpreplay.checkpoint.members import member, members_of, npy_member, read_npy
 from cpreplay.errors import CheckpointError
 from tests.checkpoint_files import witness
 from tests.checkpoint_files.witness import crc, record, record_header, skippable

@@ -20,14 +20,9 @@ import cpreplay
 from cpreplay import RestartPool, RestartPoolConfiguration, StoreReplay
 from cpreplay.__main__ import main
 from cpreplay.block_aliases import NStepUniformSampleCpuStep
-from cpreplay.checkpoint.container import (
-    Encoder,
-    RecordReader,
-    RecordWriter,
-    json_member,
-    member,
-    npy_member,
-)
+from cpreplay.checkpoint.container import RecordReader, RecordWriter
+from cpreplay.checkpoint.encoding import Encoder
+from cpreplay.checkpoint.members import json_member, member, npy_member
 from cpreplay.contact_sheet import contact_sheet, frames, png
 from cpreplay.errors import ConfigurationError, ShapeError
 from cpreplay.inspection import draw_frames, inspect_file
@@ -188,8 +183,35 @@ def test_the_text_has_a_line_for_each_fact(
     assert main(["inspect", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "  rows           30 of 40" in lines
+    assert "  draws          prioritized, alpha 0.6, beta 0.4, max_priority 1" in lines
     assert "  generator      PCG64, seed 9" in lines
     assert "    obs          float32 (2), 240 bytes" in lines
+
+    path = replay_file(tmp_path / "codes", obs_store_dtype="uint8", rows=0)
+    assert "    obs          float32 (2) stored as uint8, 0 bytes" in as_text(
+        inspect_file(path).report
+    )
+
+
+def test_the_text_says_what_a_pool_did_not_say(tmp_path: Path) -> None:
+    for keys, machine, said in (
+        ([], None, ["  stack          none", "  machine        not said"]),
+        ([(1, 0)], "NES", ["  stack          uint8 (2, 50, 60)", "  machine        NES"]),
+    ):
+        report = inspect_file(points_file(tmp_path / "points", keys, machine=machine)).report
+        assert set(said) <= set(as_text(report).split("\n"))
+
+
+def test_texts_are_cut_but_for_the_problem_and_sizes_are_compared() -> None:
+    about = {"kind": "other", "version": 1, "written": "w" * 200, "library": "l" * 201}
+    size = {"bytes": 1000, "records": 3, "unpacked": 2500}
+    problem = "p" * 300 + "\x1b"
+    lines = as_text({"file": "f", **about, **size, "whole": False, "problem": problem}).split("\n")
+    assert lines[2] == f"  written        {'w' * 200}, by {'l' * 200}..."
+    assert (
+        lines[3] == "  size           1,000 bytes; unpacked 2,500 bytes (2.4 KiB), 2.5 times that"
+    )
+    assert lines[4] == f"  problem        {'p' * 300}\\x1b"
 
 
 def test_json_is_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -719,6 +741,8 @@ def test_frames_show_the_stack_pixel_by_pixel() -> None:
     ("values", "shades"),
     [
         (np.array([[False, True]]), [0, 255]),
+        (np.array([[True, True]]), [255, 255]),
+        (np.array([[0.0, 2.0, 4.0]]), [0, 128, 255]),
         (np.array([[0.0, 0.5]], np.float32), [0, 128]),
         (np.array([[-1.0, 1.0]]), [0, 255]),
         (np.array([[-1.0, 0.0, 3.0]]), [0, 64, 255]),
@@ -767,6 +791,28 @@ def test_the_sheet_has_a_row_for_each_bucket_and_the_newest_point_on_the_left(
         "#.#.....###.",
         "#.#..#....#.",
         "###.#...###.",
+    ]
+
+
+def test_a_sheet_beside_json_leaves_the_json_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, target = points_file(tmp_path / "points", [(1, 0)]), tmp_path / "sheet.png"
+    assert main(["inspect", str(path), "--json", "--frames", str(target)]) == 0
+    assert strict(capsys.readouterr().out) == inspect_file(path).report
+    assert target.exists()
+
+
+def test_every_character_of_a_key_is_drawn() -> None:
+    characters = "0123456789-,"
+    sheet = contact_sheet([(characters, [frames(np.zeros((48, 48), np.uint8))])])
+    dots = sheet[10:20:2, 10 : 10 + 8 * len(characters) : 2, 0] > 100
+    assert ["".join(".#"[int(dot)] for dot in line) for line in dots] == [
+        "###..#..###.###.#.#.###.###.###.###.###.........",
+        "#.#.##....#...#.#.#.#...#.....#.#.#.#.#.........",
+        "#.#..#..###.###.###.###.###...#.###.###.###.....",
+        "#.#..#..#.....#...#...#.#.#...#.#.#...#......#..",
+        "###.###.###.###...#.###.###...#.###.###.....#...",
     ]
 
 

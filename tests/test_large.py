@@ -69,7 +69,7 @@ def move_head(buffer: object, backend: Backend, row: int) -> None:
         buffer._ops._control.set(fields.view(np.uint8))
     else:
         buffer._ops._total[0] = row
-    buffer._total.at_least = row
+    buffer._known.at_least = row
 
 
 def test_codes_beyond_32_bits_of_bytes_come_back(backend: Backend) -> None:

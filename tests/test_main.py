@@ -51,7 +51,7 @@ def test_info_without_a_gpu_says_what_works_and_ends_well() -> None:
     for name, version in versions.items():
         assert lines[name].split(maxsplit=1)[1] == version
     assert lines["StoreReplay"].split(maxsplit=1)[1] == "works"
-    assert "does not work here: StoreReplayGpu needs CuPy" in lines["StoreReplayGpu"]
+    assert "does not work here: a device buffer needs CuPy" in lines["StoreReplayGpu"]
     assert "pip install" in lines["StoreReplayGpu"]
     memory = host_memory(())
     assert memory is not None

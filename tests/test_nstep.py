@@ -1172,6 +1172,23 @@ def test_pending_steps_that_can_never_fit_are_refused(backend: Backend) -> None:
         kind(2**20, 100, 1, n_envs=2**20)
 
 
+def test_what_is_held_for_good_is_what_has_to_fit(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Eight pending steps of obs (12 bytes), action (4) and reward (4); on a card also eight windows
+    # of those, next_obs (12), discount (4), terminated, truncated and valid (1 each).
+    needed = 8 * (20 + 39) if backend.is_device else 8 * 20
+    kind = cpreplay.GPUNStepBuffer if backend.is_device else cpreplay.NStepBuffer
+    for there in (needed, needed - 1):
+        monkeypatch.setattr("cpreplay.nstep.host_memory", lambda there=there: there)
+        monkeypatch.setattr("cpreplay.nstep.device_memory", lambda _, there=there: there)
+        if there == needed:
+            kind(4, 3, 1, n_envs=2)
+            continue
+        with pytest.raises(errors.MemoryLimitError, match=f"need at least {needed} bytes"):
+            kind(4, 3, 1, n_envs=2)
+
+
 def test_a_mask_of_one_environment_may_be_a_single_bool(backend: Backend) -> None:
     buffer = NUMBERS.make(backend, 3)
     for mask in (True, np.True_, [True], backend.array([True])):

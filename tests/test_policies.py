@@ -220,7 +220,7 @@ def test_a_second_pin_is_refused(backend: Backend) -> None:
     buffer.pin_demo_prefix(5, batch_size=4)
     add_rows(buffer, 2)
     for n in (5, 7):
-        with refused(backend, buffer, OrderError, "5 rows are pinned already", "for good"):
+        with refused(backend, buffer, OrderError, "5 rows are pinned already", "another buffer"):
             buffer.pin_demo_prefix(n, batch_size=4)
 
 
@@ -274,7 +274,7 @@ def test_a_prefix_is_refused_under_ere_until_ere_is_off(backend: Backend) -> Non
 def test_ere_and_a_prefix_are_refused_on_a_prioritized_buffer(rows: int, backend: Backend) -> None:
     buffer = with_rows(backend, rows, prioritized=True)
     for options in ({}, {"enable": False}, {"eta": 0.5}, {"eta": "none"}):
-        with refused(backend, buffer, OrderError, "configure_ere", "is prioritized", "without"):
+        with refused(backend, buffer, OrderError, "configure_ere", "prioritized", "leave the call"):
             buffer.configure_ere(**options)
     for n in (rows, 3):
         with refused(backend, buffer, OrderError, "pin_demo_prefix", "is prioritized", "without"):

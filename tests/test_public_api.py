@@ -374,7 +374,7 @@ def exercise_add_batch(backend: Backend) -> None:
 def exercise_check(backend: Backend) -> None:
     buffer = filled(backend)
     buffer.check()
-    buffer._policy.pin(1, None)  # which the control block does not know of
+    buffer._policy.demo_count = 1  # which the control block does not know of
     with pytest.raises(cpreplay.InvariantError, match="demo_count is as pinned"):
         buffer.check()
 

@@ -14,15 +14,14 @@ from hypothesis import given, settings
 
 import cpreplay
 from cpreplay import CheckpointError, EmptyBufferError, MemoryLimitError, SampleRangeError
-from cpreplay.checkpoint.container import (
-    RecordReader,
+from cpreplay.checkpoint.container import RecordReader, written_records
+from cpreplay.checkpoint.members import (
     json_member,
     member,
     members_of,
     npy_member,
     read_json,
     read_npy,
-    written_records,
 )
 from cpreplay.replay_state import SAVED_FIELDS
 from tests.checkpoint_files import witness
@@ -610,15 +609,19 @@ def test_a_crafted_file_is_refused(backend: Backend, name: str, tmp_path: Path) 
     path = rewritten(tmp_path / "good", tmp_path / "crafted", change)
     buffer = prioritized_buffer(backend, seed=4)
     before = buffer.state()
-    with pytest.raises(CheckpointError):
+    with pytest.raises(CheckpointError) as refused:
         buffer.resume(path)
+    notes = getattr(refused.value, "__notes__", [])
     buffer.check()
     if name in NOTHING_CHANGED:
         assert_same_state(buffer.state(), before)
+        assert notes == []
     else:
         assert len(buffer) == 0
-    with pytest.raises(CheckpointError):
+        assert len(notes) == 1 and "it is empty now" in notes[0]
+    with pytest.raises(CheckpointError) as refused:
         type(buffer).load(path)
+    assert not hasattr(refused.value, "__notes__")  # there was no buffer that could be lost
     buffer.add_batch(**numbered_rows(0, 30))  # whatever was left, it can be used
     buffer.update_priorities(buffer.sample(5), np.arange(5, dtype=np.float32))
     buffer.check()
@@ -726,6 +729,51 @@ def test_a_crafted_header_is_refused_before_anything_is_allocated(
             call(path)
 
 
+def test_a_load_speaks_of_the_file_and_not_of_a_buffer_that_it_would_fit(
+    backend: Backend, tmp_path: Path
+) -> None:
+    buffer = prioritized_buffer(backend, seed=0)
+    buffer.save(tmp_path / "good")
+    for name, said in {
+        "rewards that are stored otherwise": "column reward is float32[] stored as uint8, where",
+        "a name of another": "columns are there twice: obs, obs",
+    }.items():
+        path = rewritten(tmp_path / "good", tmp_path / "crafted", **HEADERS[name])
+        with pytest.raises(CheckpointError) as refused:
+            type(buffer).load(path)
+        assert said in str(refused.value)
+        assert "Nothing was changed" not in str(refused.value)
+    turned = {"columns": [*with_column(0)[1:], *with_column(0)[:1]]}
+    path = rewritten(tmp_path / "good", tmp_path / "turned", **turned)
+    with pytest.raises(CheckpointError, match=r"obs, action, reward, next_obs, terminated$"):
+        type(buffer).load(path)
+
+
+# What each field may be, as docs/checkpoint-format.md has it, and a value outside of that.
+REFUSED_FIELDS: dict[str, tuple[Any, str, str]] = {
+    "eta": (2.0, "eta is in (0, 1]", "2.0"),
+    "eta_power": (-0.5, "eta_power is in [0, 1]", "-0.5"),
+    "beta": (1.5, "beta is in [0, 1]", "1.5"),
+    "epsilon": (-1.0, "epsilon is a finite number >= 0", "-1.0"),
+    "max_priority": (0.5, "max_priority is a finite number >= 1", "0.5"),
+    "draws": (-3, "draws is an int from 0 to 2**62", "-3"),
+    "ere_enabled": (2, "ere_enabled is 0 or 1", "2"),
+    "k": (10**5000, "k is an int from 0 to 2**62", "a int too long to be printed"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_FIELDS)
+def test_a_field_that_is_refused_is_said_with_its_bounds_and_its_value(name: str) -> None:
+    buffer = prioritized_buffer(HOST, seed=0)
+    state = buffer.state()
+    value, bounds, shown = REFUSED_FIELDS[name]
+    state["state"]["control"][name] = value
+    with pytest.raises(CheckpointError) as refused:
+        buffer.restore(state)
+    assert f"of such a buffer, in which {bounds}" in str(refused.value)
+    assert str(refused.value).endswith(f"; it has {shown}")
+
+
 def test_another_kind_and_a_later_version_are_refused(backend: Backend, tmp_path: Path) -> None:
     buffer = prioritized_buffer(backend, seed=4)
     buffer.save(tmp_path / "good")
@@ -830,7 +878,7 @@ def test_a_flipped_byte_anywhere_is_refused_or_makes_no_difference(tmp_path: Pat
         message = outcome(buffer, path, before, after)
         for number, (start, end) in enumerate(found.spans):
             if start <= at < end:
-                assert f"records {number} are damaged" in message, at
+                assert f"record {number} is damaged" in message, at
 
 
 def test_a_file_that_was_cut_anywhere_is_refused_unless_only_its_index_is_lost(
@@ -858,7 +906,7 @@ def test_damage_to_any_record_is_refused_on_a_device_too(device: Backend, tmp_pa
     for number, (_, end) in enumerate(witness.read(data).spans):
         damaged = data[: end - 1] + bytes([data[end - 1] ^ 1]) + data[end:]
         (tmp_path / "damaged").write_bytes(damaged)
-        with pytest.raises(CheckpointError, match=f"records {number} are damaged"):
+        with pytest.raises(CheckpointError, match=f"record {number} is damaged"):
             buffer.resume(tmp_path / "damaged")
         assert_same_state(buffer.state(), before)
 
@@ -889,6 +937,16 @@ def test_a_state_of_a_buffer_of_another_form_is_not_restored(backend: Backend) -
         with pytest.raises(CheckpointError, match=told):
             other.restore(state)
         assert len(other) == 0
+
+
+def test_a_state_with_more_rows_than_it_counts_says_both_numbers(backend: Backend) -> None:
+    buffer = backend.buffer(1, 1, 20, seed=0)
+    buffer.add([1.0], [1.0], 0.0, [1.0], False)
+    state = buffer.state()
+    state["rows"] = {name: np.repeat(values, 2, axis=0) for name, values in state["rows"].items()}
+    with pytest.raises(CheckpointError, match="says that 1 rows are held, and its columns have 2"):
+        buffer.restore(state)
+    assert len(buffer) == 1
 
 
 @pytest.mark.parametrize(("name", "value"), [("capacity", 20.0), ("prioritized", 0)])

@@ -20,15 +20,9 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 import cpreplay.restart.files
 import cpreplay.restart.pool
-from cpreplay.checkpoint.container import (
-    RecordReader,
-    RecordWriter,
-    json_member,
-    member,
-    members_of,
-    npy_member,
-    written_records,
-)
+import cpreplay.restart.pool_files
+from cpreplay.checkpoint.container import RecordReader, RecordWriter, written_records
+from cpreplay.checkpoint.members import json_member, member, members_of, npy_member
 from cpreplay.errors import CheckpointWarning, ShapeError
 from cpreplay.restart import Restart, RestartPool, RestartPoolConfiguration
 from tests.restart_model import restart_numbers
@@ -352,13 +346,13 @@ def test_a_checkpoint_may_be_written_in_the_background(
 ) -> None:
     pool = filled_pool(buckets=2, points=7, checkpoint_points_per_key=2)
     go_on = threading.Event()
-    write = cpreplay.restart.pool.write_points
+    write = cpreplay.restart.pool_files.write_points
 
     def write_later(*arguments: Any) -> Path:
         assert go_on.wait(60)
         return write(*arguments)
 
-    monkeypatch.setattr(cpreplay.restart.pool, "write_points", write_later)
+    monkeypatch.setattr(cpreplay.restart.pool_files, "write_points", write_later)
     future = pool.save_in_checkpoint(str(tmp_path), background=True)
     offer(pool, 7, 0)
     assert not future.done()
@@ -409,7 +403,7 @@ def test_a_file_that_cannot_be_read_does_not_stop_a_run(
     def fail(*arguments: Any) -> Any:
         raise PermissionError(13, "no right to it")
 
-    monkeypatch.setattr(cpreplay.restart.pool, "read_points", fail)
+    monkeypatch.setattr(cpreplay.restart.pool_files, "read_points", fail)
     pool = filled_pool(buckets=1)
     with warned(NAME, "no right to it"):
         assert pool.restore_from_checkpoint(tmp_path) == 0
@@ -565,14 +559,14 @@ def test_a_stack_that_is_offered_while_a_file_is_read_settles_whether_the_file_f
 ) -> None:
     filled_pool().save_in_checkpoint(tmp_path)
     pool = make_pool()
-    read = cpreplay.restart.pool.read_points
+    read = cpreplay.restart.pool_files.read_points
 
     def read_while_offering(*arguments: Any) -> Any:
         filed = read(*arguments)
         pool.offer(b"live", np.zeros((3, 2)), {"level": 0})
         return filed
 
-    monkeypatch.setattr(cpreplay.restart.pool, "read_points", read_while_offering)
+    monkeypatch.setattr(cpreplay.restart.pool_files, "read_points", read_while_offering)
     with warned("(2, 3)", "(3, 2)"):
         assert pool.restore_from_checkpoint(tmp_path) == 0
     assert pool.buckets() == {(0,): 1}
@@ -927,14 +921,14 @@ def test_saves_in_the_background_have_the_moment_of_their_call_and_the_newest_wa
 ) -> None:
     pool = filled_pool(buckets=1, points=1)
     started, go_on = threading.Event(), threading.Event()
-    write = cpreplay.restart.pool.write_points
+    write = cpreplay.restart.pool_files.write_points
 
     def write_slowly(*arguments: Any) -> Path:
         started.set()
         assert go_on.wait(60)
         return write(*arguments)
 
-    monkeypatch.setattr(cpreplay.restart.pool, "write_points", write_slowly)
+    monkeypatch.setattr(cpreplay.restart.pool_files, "write_points", write_slowly)
     futures = []
     for number, name in enumerate(("first", "second", "third"), 1):
         futures.append(pool.save_in_background(tmp_path / name))
@@ -981,13 +975,13 @@ def test_an_older_copy_never_takes_the_place_of_a_newer_one(
 
     monkeypatch.setattr(pool, "_copy", copy_while_another_saves)
     blocked = threading.Event()
-    write = cpreplay.restart.pool.write_points
+    write = cpreplay.restart.pool_files.write_points
 
     def write_later(*arguments: Any) -> None:
         assert blocked.wait(60)
         write(*arguments)
 
-    monkeypatch.setattr(cpreplay.restart.pool, "write_points", write_later)
+    monkeypatch.setattr(cpreplay.restart.pool_files, "write_points", write_later)
     first = pool.save_in_background(tmp_path / "points")
     other[0].join(60)
     last = pool.save_in_background(tmp_path / "last")
@@ -1045,3 +1039,34 @@ def test_a_save_is_newer_than_the_one_in_the_background_before_it(tmp_path: Path
     again = RestartPool(RestartPoolConfiguration(key=["level"]))
     again.load(tmp_path / "points.tar.zst")
     assert again.buckets()[(99,)] == 1
+
+
+def test_a_save_never_takes_the_place_of_a_later_one_that_it_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = filled_pool(buckets=1, points=1)
+    write, drain = cpreplay.restart.pool_files.write_points, pool._saves.drain
+    waits, go_on = threading.Event(), threading.Event()
+
+    def write_later(*arguments: Any) -> Path:
+        assert go_on.wait(60)
+        return write(*arguments)
+
+    def drain_noted() -> None:
+        waits.set()
+        drain()
+
+    monkeypatch.setattr(cpreplay.restart.pool_files, "write_points", write_later)
+    monkeypatch.setattr(pool._saves, "drain", drain_noted)
+    first = pool.save_in_background(tmp_path / "first")
+    saver = threading.Thread(target=pool.save, args=(tmp_path / "points",))
+    saver.start()
+    assert waits.wait(60)
+    offer(pool, 1, 0)
+    later = pool.save_in_background(tmp_path / "points")
+    go_on.set()
+    first.result(timeout=60)
+    later.result(timeout=60)
+    saver.join(60)
+    assert not saver.is_alive()
+    assert numbers_in(tmp_path / "points") == [0, 1]

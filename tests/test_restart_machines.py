@@ -18,7 +18,7 @@ import pytest
 from gymnasium.wrappers import FrameStackObservation
 
 from cpreplay import CheckpointError, CheckpointWarning, RestartPool, RestartPoolConfiguration
-from cpreplay.checkpoint.container import EncodedRecord, Encoder
+from cpreplay.checkpoint.encoding import EncodedRecord, Encoder
 from cpreplay.gym import RestartWrapper
 from tests.girder_machine import (
     EXAMPLES,

@@ -1021,10 +1021,13 @@ def test_a_forked_copy_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         pool.buckets,
         pool.check,
         lambda: pool.save(tmp_path / "points"),
+        lambda: pool.save_in_background(tmp_path / "points"),
         lambda: pool.load(tmp_path / "points"),
     ]
     with monkeypatch.context() as patched:
         patched.setattr("os.getpid", lambda: -1)
+        patched.setattr(pool, "_saving", None)  # held for ever, where another thread had it
+        patched.setattr(pool, "_saves", None)  # never done, where one ran
         pool._lock.acquire()  # as another thread may have at the fork
         for call in calls:
             with pytest.raises(CopyError, match="fork"):

@@ -62,7 +62,7 @@ class Tree:
         else:
             control["total"] = capacity
             self._priorities.settled[0] = capacity
-        self.buffer._total.count(capacity)
+        self.buffer._known.count(capacity)
 
     def set(self, leaves: Any) -> None:
         """Set every leaf."""

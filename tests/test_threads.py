@@ -368,3 +368,26 @@ def test_priorities_change_under_the_lock_and_the_callers_code_runs_outside(
     buffer.stats()
     buffer.check()
     assert set(seen) == {"ingest", *under}
+
+
+def test_a_length_that_a_restore_overtakes_is_not_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    buffer = cpreplay.StoreReplay((3,), (2,), 8, seed=0)
+    empty = buffer.state()
+    buffer.add_batch(**numbered_rows(0, 8))
+    read = buffer._known._read
+
+    def overtaken() -> int:
+        monkeypatch.undo()
+        total = read()
+        restorer = threading.Thread(target=buffer.restore, args=(empty,))
+        restorer.start()
+        restorer.join()
+        return total
+
+    monkeypatch.setattr(buffer._known, "_read", overtaken)
+    assert len(buffer) == 8  # as it was when it was read
+    with pytest.raises(cpreplay.SampleRangeError, match="holds 0 of 8"):
+        buffer.sample_range(4, 0, 8)
+    buffer.check()

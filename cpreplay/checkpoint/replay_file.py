@@ -15,15 +15,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from cpreplay.checkpoint.container import (
-    RecordReader,
-    json_member,
-    members_of,
-    npy_member,
-    read_json,
-    read_npy,
-    written_records,
-)
+from cpreplay.checkpoint.container import RecordReader, written_records
+from cpreplay.checkpoint.damage import damaged_records
+from cpreplay.checkpoint.members import json_member, members_of, npy_member, read_json, read_npy
 from cpreplay.errors import CheckpointError
 
 KIND = "replay"
@@ -204,7 +198,7 @@ class ReplayFile:
     def _refuse_damage(self, damaged: list[int]) -> None:
         if damaged or not self._reader.complete:
             cut = "" if self._reader.complete else "; its end is missing"
-            numbers = f"records {', '.join(map(str, damaged[:20]))} are damaged" if damaged else ""
+            numbers = damaged_records(damaged) if damaged else ""
             raise CheckpointError(
                 f"{self._path} is damaged: {numbers or 'it was cut'}{cut}. Use an older file, or "
                 "take what is whole with salvage"

@@ -97,7 +97,7 @@ def _read_header(path: Any, file: BinaryIO) -> tuple[int, int, int, int]:
             f"{path}: obs_dim is {obs_dim} and act_dim {act_dim}, and both have to be from 1 to "
             f"{MAX_DIM}"
         )
-    row = 4 * (2 * obs_dim + act_dim + 3)
+    row = row_dtype(obs_dim, act_dim).itemsize
     expected = HEADER.size + rows * row + episodes * EPISODE.itemsize
     length = os.fstat(file.fileno()).st_size
     if length != expected:
@@ -126,7 +126,10 @@ def _check_rows(path: Any, rows: NDArray[Any]) -> None:
 
 def _refuse_first(path: Any, name: str, bad: NDArray[np.bool_], what: str) -> None:
     if bad.any():
-        raise DemoFileError(f"{path}: {name} of row {int(bad.argmax())} {what}")
+        raise DemoFileError(
+            f"{path}: {name} of row {int(bad.argmax())} {what}; mend what wrote it, or leave its "
+            "episode out"
+        )
 
 
 def _check_episodes(path: Any, episodes: NDArray[Any], rows: int) -> None:

@@ -58,10 +58,6 @@ def _bounds(value: Any) -> Any:
     return Bounds({label: _int(bound) for label, bound in value.items()})
 
 
-def _seed(value: Any) -> Any:
-    return None if value is None else _int(value)
-
-
 def _floor(value: Any) -> Any:
     return float(value) if is_number(value) and abs(value) <= 1 else value
 
@@ -220,7 +216,7 @@ class RestartPoolConfiguration:
     Where the pool is empty an episode starts normally, so early on this is an upper bound.
     """
 
-    random_seed: int | None = attrs.field(default=None, converter=_seed, validator=_check_seed)
+    random_seed: int | None = attrs.field(default=None, converter=_int, validator=_check_seed)
     """Seed of the draws, in [0, 2**64); None takes one from the system."""
 
     save_in_checkpoints: bool = attrs.field(default=False, validator=_check_flag)

@@ -2,10 +2,7 @@
 
 import numpy as np
 
-from cpreplay.philox import philox4x32, reals_of, splitmix64
-
-#: What the words are for, beside the purposes that `cpreplay.philox` numbers.
-RESTARTS = 2
+from cpreplay.philox import RESTARTS, philox4x32, reals_of, splitmix64
 
 _LANES = 3
 _AHEAD = 64  # draws whose numbers are computed together, for the price of one

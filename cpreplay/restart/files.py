@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from cpreplay.checkpoint.container import EncodedRecord, RecordReader, written_records
+from cpreplay.checkpoint.container import RecordReader, written_records
+from cpreplay.checkpoint.encoding import EncodedRecord
 from cpreplay.errors import CheckpointError, ReplayError
 from cpreplay.integers import is_int
 from cpreplay.restart.marker import Key, Markers, is_label

@@ -9,11 +9,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from cpreplay.checkpoint.container import (
-    RECORD_LIMIT,
-    EncodedRecord,
-    Encoder,
-    decode,
+from cpreplay.checkpoint.encoding import RECORD_LIMIT, EncodedRecord, Encoder, decode
+from cpreplay.checkpoint.members import (
     json_member,
     member,
     members_of,

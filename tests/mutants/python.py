@@ -2,6 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.python_of_checkpoints import CHECKPOINT_PYTHON, CHECKPOINT_PYTHON_TESTS
+from tests.mutants.python_of_inspection import INSPECTION_PYTHON, INSPECTION_PYTHON_TESTS
 from tests.mutants.python_of_native import NATIVE_PYTHON, NATIVE_PYTHON_TESTS
 from tests.mutants.python_of_nstep import NSTEP_PYTHON, NSTEP_PYTHON_TESTS
 from tests.mutants.python_of_priorities import PRIORITY_PYTHON, PRIORITY_PYTHON_TESTS
@@ -14,7 +15,7 @@ _CARD = ("capture", "device_arrays", "availability", "memory", "steps")
 #: The test files that a mutant of a module meets, those that fail soonest first.
 PYTHON_TESTS = {
     "cpreplay/control.py": ("control", *_RING, *_PER),
-    "cpreplay/philox.py": ("philox", "golden", "replay", *_PER),
+    "cpreplay/philox.py": ("philox", "golden", "replay", "restart_pool", *_PER),
     "cpreplay/policies.py": ("policies", "recent_and_demos", "replay", "steps", "batch", *_PER),
     "cpreplay/host_ops.py": (*_RING, "batch", "memory", "large", *_PER),
     "cpreplay/host_inputs.py": ("inputs", "replay", "batch", *_PER),
@@ -66,6 +67,7 @@ PYTHON_TESTS = {
         "steps",
         "policies",
         "broken_off",
+        "threads",
     ),
     "cpreplay/invariants.py": ("replay", "recent_and_demos", "capture", *_PER, "sumtree"),
     "cpreplay/cuda_device.py": ("availability", *_CARD),
@@ -84,6 +86,7 @@ PYTHON_TESTS = {
     **NSTEP_PYTHON_TESTS,
     **CHECKPOINT_PYTHON_TESTS,
     **RESTART_PYTHON_TESTS,
+    **INSPECTION_PYTHON_TESTS,
     **NATIVE_PYTHON_TESTS,
 }
 
@@ -155,6 +158,7 @@ _PHILOX = [
     Mutant("is_int(value) and 0 <= value", "0 <= value"),
     # Reals
     Mutant("TARGETS = 1", "TARGETS = 0"),
+    Mutant("RESTARTS = 2", "RESTARTS = 1"),
     Mutant("TARGETS = 1", "TARGETS = 2"),
     Mutant("_LOST_BITS = np.array(11, np.uint64)", "_LOST_BITS = np.array(10, np.uint64)"),
     Mutant("_LOST_BITS = np.array(11, np.uint64)", "_LOST_BITS = np.array(12, np.uint64)"),
@@ -893,26 +897,26 @@ _REPLAY = [
     Mutant("is_count(capacity) and capacity <= MAX_CAPACITY", "is_count(capacity)"),
     # Adding
     Mutant(
-        "            self._ops.store_row(row)\n            self._total.count(known)\n",
+        "            self._ops.store_row(row)\n            self._known.count(known)\n",
         "            self._ops.store_row(row)\n",
     ),
     Mutant(
-        "            self._ops.store(columns, rows, mask)\n            self._total.count(known)\n",
+        "            self._ops.store(columns, rows, mask)\n            self._known.count(known)\n",
         "            self._ops.store(columns, rows, mask)\n",
     ),
     Mutant(
-        "            self._ops.store_row(row)\n            self._total.count(known)\n",
-        "            self._total.count(known)\n            self._ops.store_row(row)\n",
+        "            self._ops.store_row(row)\n            self._known.count(known)\n",
+        "            self._known.count(known)\n            self._ops.store_row(row)\n",
     ),
     Mutant(
         "        with self._lock:\n"
         "            if self._snapshots:\n"
         "                self._make_room(1)\n"
-        "            known = self._known(1)\n"
-        "            self._total.expect()\n"
+        "            known = self._countable(1)\n"
+        "            self._known.expect()\n"
         "            self._ops.store_row(row)\n",
-        "        known = self._known(1)\n"
-        "        self._total.expect()\n"
+        "        known = self._countable(1)\n"
+        "        self._known.expect()\n"
         "        self._ops.store_row(row)\n"
         "        with self._lock:\n",
     ),
@@ -926,20 +930,20 @@ _REPLAY = [
         "        with self._lock:\n            columns, rows = self._ops.ingest(values)\n",
     ),
     Mutant(
-        "            known = self._known(count)\n"
-        "            self._total.expect()\n"
+        "            known = self._countable(count)\n"
+        "            self._known.expect()\n"
         "            self._ops.store(columns, rows, mask)\n",
-        "            known = self._known(count)\n"
-        "            self._total.expect()\n"
+        "            known = self._countable(count)\n"
+        "            self._known.expect()\n"
         "        self._ops.store(columns, rows, mask)\n"
         "        if True:\n",
     ),
     Mutant(
-        "            self._ops.store(columns, rows, mask)\n            self._total.count(known)\n",
-        "            self._total.count(known)\n            self._ops.store(columns, rows, mask)\n",
+        "            self._ops.store(columns, rows, mask)\n            self._known.count(known)\n",
+        "            self._known.count(known)\n            self._ops.store(columns, rows, mask)\n",
     ),
-    Mutant("known = self._known(1)", "known = self._known(2)"),
-    Mutant("known = self._known(count)", "known = self._known(rows)"),
+    Mutant("known = self._countable(1)", "known = self._countable(2)"),
+    Mutant("known = self._countable(count)", "known = self._countable(rows)"),
     Mutant(
         "        if rows == 0:\n            return\n",
         "",
@@ -972,21 +976,24 @@ _REPLAY = [
         "batch = self._ops.make_batch(batch_size)",
     ),
     # Policies
-    Mutant("            self._policy.set_ere(bool(enable))\n", ""),
+    Mutant("            self._policy.ere = bool(enable)\n", ""),
     Mutant(
-        "            self._policy.set_ere(bool(enable))\n",
-        "            self._policy.set_ere(True)\n",
+        "            self._policy.ere = bool(enable)\n",
+        "            self._policy.ere = True\n",
     ),
-    Mutant("self._policy.pin(n, None if batch_size is None else self._capacity - n)", "pass"),
+    Mutant("            self._policy.demo_count = n\n", ""),
+    Mutant(
+        "self._policy.largest_batch = None if batch_size is None else self._capacity - n", "pass"
+    ),
     Mutant("None if batch_size is None else self._capacity - n", "batch_size"),
     Mutant("None if batch_size is None else self._capacity - n", "self._capacity - n"),
     Mutant("None if batch_size is None else self._capacity - n", "None"),
-    Mutant("            self._policy.check_draw(batch_size, self._total.size_up_to(1))\n", ""),
-    Mutant("batch_size, self._total.size_up_to(1))", "batch_size, self._total.at_least)"),
-    Mutant("self._total.size_up_to(hi if is_count(hi) else 1)", "self._total.size_up_to(1)"),
-    Mutant("self._total.size_up_to(hi if is_count(hi) else 1)", "self._total.size_up_to(hi)"),
+    Mutant("            self._policy.check_draw(batch_size, self._known.size_up_to(1))\n", ""),
+    Mutant("batch_size, self._known.size_up_to(1))", "batch_size, self._known.at_least)"),
+    Mutant("self._known.size_up_to(hi if is_count(hi) else 1)", "self._known.size_up_to(1)"),
+    Mutant("self._known.size_up_to(hi if is_count(hi) else 1)", "self._known.size_up_to(hi)"),
     Mutant(
-        "return self._total.size_up_to(rows) >= rows", "return self._total.size_up_to(rows) > rows"
+        "return self._known.size_up_to(rows) >= rows", "return self._known.size_up_to(rows) > rows"
     ),
     Mutant("            self._policy.check_ere(enable, eta, c_min, k_max)\n", ""),
     # Looking
@@ -1003,30 +1010,30 @@ _REPLAY = [
         "        if batch_size is None:\n            raise Conf",
         "        if False:\n            raise Conf",
     ),
-    Mutant("self._check_pin(n, batch_size, self._total.exact())", "n"),
+    Mutant("self._check_pin(n, batch_size, self._known.exact())", "n"),
     Mutant(
-        "self._check_pin(n, batch_size, self._total.exact())",
-        "self._check_pin(n, batch_size, self._total.at_least)",
+        "self._check_pin(n, batch_size, self._known.exact())",
+        "self._check_pin(n, batch_size, self._known.at_least)",
     ),
-    Mutant("return self._total.size()", "return self._total.at_least"),
-    Mutant("waits = self._ops.reading_waits and not self._total.is_exact", "waits = False"),
+    Mutant("return self._known.size()", "return self._known.at_least"),
+    Mutant("waits = self._ops.reading_waits and not self._known.is_exact", "waits = False"),
     Mutant(
-        "waits = self._ops.reading_waits and not self._total.is_exact",
-        "waits = not self._total.is_exact",
+        "waits = self._ops.reading_waits and not self._known.is_exact",
+        "waits = not self._known.is_exact",
     ),
     Mutant(
-        "waits = self._ops.reading_waits and not self._total.is_exact",
+        "waits = self._ops.reading_waits and not self._known.is_exact",
         "waits = self._ops.reading_waits",
     ),
     Mutant(
-        "rows = ring_size(self._total.at_least, self._capacity) if waits",
-        "rows = self._total.at_least if waits",
+        "rows = ring_size(self._known.at_least, self._capacity) if waits",
+        "rows = self._known.at_least if waits",
     ),
     Mutant("reading_waits=ops.reading_waits", "reading_waits=True"),
     Mutant("reading_waits=ops.reading_waits", "reading_waits=False"),
     Mutant(
-        "ring_head(self._total.exact(), self._policy",
-        "ring_head(self._total.at_least, self._policy",
+        "ring_head(self._known.exact(), self._policy",
+        "ring_head(self._known.at_least, self._policy",
     ),
     Mutant("refuse_too_large(row, self._capacity, tree, host_memory(), where)", "pass"),
     Mutant("(row, self._capacity, tree, host_memory()", "(row, 1, tree, host_memory()"),
@@ -1046,11 +1053,11 @@ _REPLAY = [
     ),
     Mutant("alpha, beta, epsilon = self._policy.check_per", "_ = self._policy.check_per"),
     Mutant(
-        "            self._total.expect()\n            self._ops.store_row(row)\n",
+        "            self._known.expect()\n            self._ops.store_row(row)\n",
         "            self._ops.store_row(row)\n",
     ),
     Mutant(
-        "            self._total.expect()\n            self._ops.store(columns",
+        "            self._known.expect()\n            self._ops.store(columns",
         "            self._ops.store(columns",
     ),
     Mutant("            self._ops.priorities.disown(batch)\n", "            pass\n"),
@@ -1058,11 +1065,11 @@ _REPLAY = [
     Mutant("if alpha != self._policy.alpha:", "if False:"),
     Mutant("if alpha != self._policy.alpha:", "if True:"),
     Mutant(
-        "self._policy.check_alpha(alpha, self._total.size_up_to(1))",
-        "self._policy.check_alpha(alpha, self._total.at_least)",
+        "self._policy.check_alpha(alpha, self._known.size_up_to(1))",
+        "self._policy.check_alpha(alpha, self._known.at_least)",
     ),
     Mutant(
-        "self._policy.check_alpha(alpha, self._total.size_up_to(1))",
+        "self._policy.check_alpha(alpha, self._known.size_up_to(1))",
         "self._policy.check_alpha(alpha, len(self))",
     ),
     Mutant(
@@ -1409,9 +1416,10 @@ _KNOWN_TOTAL = [
     Mutant("        self._was_exact = self.is_exact\n", ""),
     Mutant("        self.is_exact = False\n", ""),
     Mutant("self.at_least += rows", "self.at_least = rows"),
-    Mutant("if not self.is_exact:", "if False:"),
-    Mutant("if not self.is_exact:", "if True:"),
-    Mutant("self.at_least = self._read()", "self._read()"),
+    Mutant("        if self.is_exact:\n", "        if True:\n"),
+    Mutant("        if self.is_exact:\n", "        if False:\n"),
+    Mutant("        if self._reading_waits:\n", "        if True:\n"),
+    Mutant("        if self._reading_waits:\n", "        if False:\n"),
     Mutant("return ring_size(self.exact(), self._capacity)", "return self.exact()"),
     Mutant(
         "return ring_size(self.exact(), self._capacity)",
@@ -1472,6 +1480,8 @@ _INVARIANTS = [
 ]
 
 _CUDA_DEVICE = [
+    Mutant("            if error.status != _CAPTURE_IMPLICIT:\n", "            if False:\n"),
+    Mutant("            if error.status != _CAPTURE_IMPLICIT:\n", "            if True:\n"),
     Mutant("        _ = self.capturing\n", "        pass\n"),
     Mutant(
         "max(1, min(-(-items // THREADS), MAX_BLOCKS))",
@@ -1702,5 +1712,6 @@ PYTHON = {
     **NSTEP_PYTHON,
     **CHECKPOINT_PYTHON,
     **RESTART_PYTHON,
+    **INSPECTION_PYTHON,
     **NATIVE_PYTHON,
 }

@@ -13,8 +13,10 @@ CHECKPOINT_PYTHON_TESTS = {
     "cpreplay/replay_checkpoints.py": (*_STATE_TESTS, "snapshots"),
     "cpreplay/replay_salvage.py": ("salvage",),
     "cpreplay/checkpoint/background.py": ("background_saves",),
+    "cpreplay/checkpoint/damage.py": ("container", "inspect"),
     "cpreplay/checkpoint/replay_file.py": _STATE_TESTS,
     "cpreplay/checkpoint/container.py": _FILE_TESTS,
+    "cpreplay/checkpoint/encoding.py": _FILE_TESTS,
     "cpreplay/checkpoint/members.py": _FILE_TESTS,
 }
 
@@ -147,11 +149,8 @@ _REPLAY_STATE = [
         "    except (KeyError, TypeError, ConfigurationError) as error:\n",
         "    except (KeyError, TypeError) as error:\n",
     ),
-    Mutant(
-        '    refuse_misfit(about, about_buffer(columns, about["capacity"], '
-        'about["prioritized"]))\n',
-        "",
-    ),
+    Mutant("    if list(forms) != list(possible):\n", "    if False:\n"),
+    Mutant("        if form != possible[name]:\n", "        if False:\n"),
     Mutant(
         "    _expect(set(control) == set(SAVED_FIELDS)",
         "    _expect(set(control) >= set(SAVED_FIELDS)",
@@ -165,11 +164,11 @@ _REPLAY_STATE = [
     Mutant('fields["ere_enabled"] in (0, 1)', "True"),
     Mutant('0.0 < fields["eta"] <= 1.0', '0.0 <= fields["eta"] <= 1.0'),
     Mutant('0.0 < fields["eta"] <= 1.0', '0.0 < fields["eta"] < 1.0'),
-    Mutant(' and 0.0 <= fields["eta_power"] <= 1.0', ""),
+    Mutant('0.0 <= fields["eta_power"] <= 1.0', 'fields["eta_power"] <= 1.0'),
     Mutant('fields["k"] < max(1, fields["k_max"])', 'fields["k"] <= fields["k_max"]'),
     Mutant('fields["k"] < max(1, fields["k_max"])', 'fields["k"] < fields["k_max"]'),
     Mutant('not fields["ere_enabled"] or (fields["c_min"] and fields["k_max"])', "True"),
-    Mutant("    _check_exponents(fields)\n    _expect(1.0", "    _expect(1.0"),
+    Mutant("    _check_exponents(fields)\n    _expect(\n        1.0", "    _expect(\n        1.0"),
     Mutant('1.0 <= fields["max_priority"] < math.inf', '0.0 <= fields["max_priority"] < math.inf'),
     Mutant('1.0 <= fields["max_priority"] < math.inf', '1.0 <= fields["max_priority"]'),
     Mutant("prioritized + ere + bool(demo_count) <= 1", "ere + bool(demo_count) <= 1"),
@@ -191,7 +190,7 @@ _REPLAY_STATE = [
     Mutant("part >= SMALLEST", "part > SMALLEST"),
     Mutant(" & (part < np.inf)", ""),
     Mutant("range(0, size, 1 << 20)", "range(0, 1, 1 << 20)", open="more than a million leaves"),
-    Mutant('0.0 <= fields["epsilon"] < math.inf', '0.0 <= fields["epsilon"]'),
+    Mutant("0.0 <= epsilon < math.inf", "0.0 <= epsilon"),
     Mutant('_expect(0.0 <= fields[name] <= 1.0, f"{name}', '_expect(0.0 <= fields[name], f"{name}'),
     # Spans
     Mutant("bisect.bisect_right(self._firsts, first)", "bisect.bisect_left(self._firsts, first)"),
@@ -444,16 +443,16 @@ _REPLAY_CHECKPOINTS = [
         "                self._ops.clear_rows(0, before)\n",
     ),
     Mutant("                take_generator()\n", ""),
+    Mutant("                if before:\n", "                if True:\n"),
+    Mutant("                if before:\n", "                if False:\n"),
     Mutant("                self._ops.clear_rows(0, touched)\n", ""),
     Mutant(
-        "                self._ops.clear_rows(0, touched)\n"
-        "                self._forget(touched)\n"
-        "                raise",
-        "                self._ops.clear_rows(0, touched)\n                raise",
+        "                self._ops.clear_rows(0, touched)\n                self._forget(touched)\n",
+        "                self._ops.clear_rows(0, touched)\n",
     ),
     Mutant(
-        "            except BaseException:\n                # What",
-        "            except OSError:\n                # What",
+        "            except BaseException as error:\n                # What",
+        "            except OSError as error:\n                # What",
     ),
     Mutant("self._seed = checked.seed if seed is None else seed", "self._seed = checked.seed"),
     Mutant(
@@ -470,9 +469,9 @@ _REPLAY_CHECKPOINTS = [
         "            self._set_leaves(checked.leaves)\n",
     ),
     Mutant("        self._policy = attrs.evolve(checked.policy)\n", ""),
-    Mutant('        self._total.restore(int(control["total"]))\n', ""),
+    Mutant('        self._known.restore(int(control["total"]))\n', ""),
     Mutant("np.broadcast_to(np.float32(0.0), rows)", "np.broadcast_to(np.float32(0.0), 1)"),
-    Mutant("        self._total.restore(0)\n", ""),
+    Mutant("        self._known.restore(0)\n", ""),
     Mutant("range(0, len(leaves), _PART)", "range(0, 1, _PART)", open="more than a million leaves"),
     Mutant("        run = secrets.randbits(64)\n", "        run = 0\n"),
     Mutant("        self._ops.priorities.take_up(run)\n", ""),
@@ -541,7 +540,7 @@ _REPLAY_SALVAGE = [
     Mutant("np.broadcast_to(np.float32(1.0), rows)", "np.broadcast_to(np.float32(0.0), rows)"),
     Mutant('        buffer._policy.alpha = float(fields.get("alpha", buffer._policy.alpha))\n', ""),
     Mutant("    buffer._set_control(fields)\n", ""),
-    Mutant("    buffer._total.restore(rows)\n", ""),
+    Mutant("    buffer._known.restore(rows)\n", ""),
 ]
 
 _BACKGROUND = [
@@ -692,25 +691,6 @@ _REPLAY_FILE = [
 ]
 
 _CONTAINER = [
-    Mutant("write_checksum=True", "write_checksum=False"),
-    Mutant("if not size or size % BLOCK:", "if size % BLOCK:"),
-    Mutant("if not size or size % BLOCK:", "if not size:"),
-    Mutant(
-        "EncodedRecord(frame, size, zlib.crc32(frame))",
-        "EncodedRecord(frame, len(frame), zlib.crc32(frame))",
-    ),
-    Mutant("    if zlib.crc32(frame) != record.crc:\n", "    if False:\n"),
-    Mutant("if not 0 < size <= min(limit, possible):", "if not 0 < size <= limit:"),
-    Mutant("if not 0 < size <= min(limit, possible):", "if not 0 < size <= possible:"),
-    Mutant("if not 0 < size <= min(limit, possible):", "if not 0 < size < min(limit, possible):"),
-    Mutant('return "" if stated == size else', 'return "" if True else'),
-    Mutant("allow_extra_data=False", "allow_extra_data=True"),
-    Mutant('if not hasattr(_of_thread, "decompressor"):', "if True:", equivalent="slower"),
-    Mutant(
-        "_of_thread = threading.local()",
-        "_of_thread = type('Shared', (), {})()",
-        open="two threads in one decompressor end the process, now and then",
-    ),
     Mutant(
         "        if self._finished:\n            raise OrderError",
         "        if False:\n            raise OrderError",
@@ -773,7 +753,7 @@ _CONTAINER = [
     ),
     Mutant("size > self._limit or ", ""),
     Mutant(" or compressed > size + size // 128 + 1024", ""),
-    Mutant("return None if _fault_of(record, self._limit) else record", "return record"),
+    Mutant("return None if fault_of(record, self._limit) else record", "return record"),
     Mutant(
         "            if not piece:\n                return False\n",
         "            if not piece:\n                break\n",
@@ -782,6 +762,28 @@ _CONTAINER = [
     Mutant("return crc == wanted", "return True"),
     Mutant("return body if crc == _U32.pack(zlib.crc32(body)) else None", "return body"),
     Mutant("if not stat.S_ISREG(os.stat(path).st_mode):", "if False:"),
+]
+
+_ENCODING = [
+    Mutant("write_checksum=True", "write_checksum=False"),
+    Mutant("if not size or size % BLOCK:", "if size % BLOCK:"),
+    Mutant("if not size or size % BLOCK:", "if not size:"),
+    Mutant(
+        "EncodedRecord(frame, size, zlib.crc32(frame))",
+        "EncodedRecord(frame, len(frame), zlib.crc32(frame))",
+    ),
+    Mutant("    if zlib.crc32(frame) != record.crc:\n", "    if False:\n"),
+    Mutant("if not 0 < size <= min(limit, possible):", "if not 0 < size <= limit:"),
+    Mutant("if not 0 < size <= min(limit, possible):", "if not 0 < size <= possible:"),
+    Mutant("if not 0 < size <= min(limit, possible):", "if not 0 < size < min(limit, possible):"),
+    Mutant('return "" if stated == size else', 'return "" if True else'),
+    Mutant("allow_extra_data=False", "allow_extra_data=True"),
+    Mutant('if not hasattr(_of_thread, "decompressor"):', "if True:", equivalent="slower"),
+    Mutant(
+        "_of_thread = threading.local()",
+        "_of_thread = type('Shared', (), {})()",
+        open="two threads in one decompressor end the process, now and then",
+    ),
 ]
 
 _MEMBERS = [
@@ -830,6 +832,14 @@ _MEMBERS = [
     Mutant("return int(match[1], 8)", "return int(match[1])"),
 ]
 
+_DAMAGE = [
+    Mutant("runs[-1][-1] == number - 1", "runs[-1][0] == number - 1"),
+    Mutant("if len(texts) > most else", "if len(texts) >= most else"),
+    Mutant("in sorted(numbers)", "in numbers"),
+    Mutant("len(runs) == 1 and len(runs[0]) == 1", "len(runs) == 1"),
+    Mutant("len(runs) == 1 and len(runs[0]) == 1", "len(runs[0]) == 1"),
+]
+
 CHECKPOINT_PYTHON = {
     "cpreplay/words.py": _WORDS,
     "cpreplay/replay_state.py": _REPLAY_STATE,
@@ -838,7 +848,9 @@ CHECKPOINT_PYTHON = {
     "cpreplay/replay_checkpoints.py": _REPLAY_CHECKPOINTS,
     "cpreplay/replay_salvage.py": _REPLAY_SALVAGE,
     "cpreplay/checkpoint/background.py": _BACKGROUND,
+    "cpreplay/checkpoint/damage.py": _DAMAGE,
     "cpreplay/checkpoint/replay_file.py": _REPLAY_FILE,
     "cpreplay/checkpoint/container.py": _CONTAINER,
+    "cpreplay/checkpoint/encoding.py": _ENCODING,
     "cpreplay/checkpoint/members.py": _MEMBERS,
 }

@@ -105,8 +105,8 @@ _NSTEP = [
     ),
     Mutant(
         "obs_store_dtype=obs_store_dtype,\n            extra_columns=extra_columns,\n"
-        "        )\n        # A",
-        "obs_store_dtype=obs_store_dtype,\n            extra_columns=None,\n        )\n        # A",
+        "        )\n        row",
+        "obs_store_dtype=obs_store_dtype,\n            extra_columns=None,\n        )\n        row",
     ),
     Mutant('("discount", "truncated", "valid", "pending")', '("truncated", "valid", "pending")'),
     Mutant('("discount", "truncated", "valid", "pending")', '("discount", "valid", "pending")'),
@@ -192,6 +192,10 @@ _NSTEP = [
     ),
     Mutant("column.elements * column.dtype.itemsize for column", "column.stored_nbytes for column"),
     Mutant("memory is not None and needed > memory", "False"),
+    Mutant("keeps_windows=False", "keeps_windows=True"),
+    Mutant("keeps_windows=True", "keeps_windows=False"),
+    Mutant("_nbytes(first_step_columns(self._columns))", "_nbytes(self._columns)"),
+    Mutant("_WINDOW_NBYTES = 4 + 1 + 1", "_WINDOW_NBYTES = 4 + 1"),
     Mutant("memory is not None and needed > memory", "memory is not None and needed >= memory"),
     Mutant("memory is not None and needed > memory", "memory is None or needed > memory"),
     Mutant("memory is not None and needed > memory", "memory is not None and needed < memory"),
@@ -1496,9 +1500,7 @@ _FILE = [
         "not (1 <= obs_dim <= MAX_DIM and 1 <= act_dim <= MAX_DIM)",
         "not (1 <= obs_dim <= MAX_DIM and 1 <= act_dim)",
     ),
-    Mutant("row = 4 * (2 * obs_dim + act_dim + 3)", "row = 4 * (2 * obs_dim + act_dim + 2)"),
-    Mutant("row = 4 * (2 * obs_dim + act_dim + 3)", "row = 4 * (obs_dim + act_dim + 3)"),
-    Mutant("row = 4 * (2 * obs_dim + act_dim + 3)", "row = 4 * (obs_dim + 2 * act_dim + 3)"),
+    Mutant("row = row_dtype(obs_dim, act_dim)", "row = row_dtype(act_dim, obs_dim)"),
     Mutant(
         "HEADER.size + rows * row + episodes * EPISODE.itemsize",
         "rows * row + episodes * EPISODE.itemsize",

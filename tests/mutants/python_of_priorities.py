@@ -24,7 +24,7 @@ PRIORITY_PYTHON_TESTS = {
 _ONLY_COST = "the sums are the same, and cost more"
 
 _TREE_LEVELS = [
-    Mutant("FAN_OUT = 16", "FAN_OUT = 8"),
+    Mutant("FAN_OUT_BITS = 4", "FAN_OUT_BITS = 3"),
     Mutant("len(levels) < 2 or levels[-1] > 1", "levels[-1] > 1"),
     Mutant("len(levels) < 2 or levels[-1] > 1", "len(levels) < 2 or levels[-1] > FAN_OUT"),
     Mutant("len(levels) < 2 or levels[-1] > 1", "len(levels) < 3 or levels[-1] > 1"),
@@ -72,9 +72,9 @@ _HOST_TREE = [
     Mutant("self.leaves[rows] = leaves", "self.leaves[rows[::-1]] = leaves[::-1]"),
     Mutant("self.leaves[rows] = leaves", "np.maximum.at(self.leaves, rows, leaves)"),
     Mutant("self.leaves[rows] = leaves", "np.add.at(self.leaves, rows, leaves)"),
-    Mutant("np.right_shift(nodes, _FOUR)", "np.right_shift(rows, _FOUR)"),
-    Mutant("_FOUR = np.array(4)", "_FOUR = np.array(3)"),
-    Mutant("_FOUR = np.array(4)", "_FOUR = np.array(5)"),
+    Mutant("np.right_shift(nodes, _BITS)", "np.right_shift(rows, _BITS)"),
+    Mutant("np.array(FAN_OUT_BITS)", "np.array(3)"),
+    Mutant("np.array(FAN_OUT_BITS)", "np.array(5)"),
     Mutant("if len(children) <= len(nodes):", "if True:", equivalent=_ONLY_COST),
     Mutant("if len(children) <= len(nodes):", "if False:", equivalent=_ONLY_COST),
     Mutant("level[: len(children)] = node_sums(children)", "pass"),
@@ -129,14 +129,19 @@ _HOST_TREE = [
     Mutant("if count < 1:", "if count <= 1:"),
     Mutant("last = first + count - 1", "last = first + count"),
     Mutant("last = first + count - 1", "last = first + count - 2"),
-    Mutant("first, last = first >> 4, last >> 4", "first, last = first >> 3, last >> 3"),
     Mutant(
-        "first, last = first >> 4, last >> 4",
-        "first, last = first >> 5, last >> 4",
+        "first, last = first >> FAN_OUT_BITS, last >> FAN_OUT_BITS",
+        "first, last = first >> 3, last >> 3",
+    ),
+    Mutant(
+        "first, last = first >> FAN_OUT_BITS, last >> FAN_OUT_BITS",
+        "first, last = first >> 5, last >> FAN_OUT_BITS",
         equivalent=_ONLY_COST,
     ),
     Mutant(
-        "first, last = first >> 4, last >> 4", "first, last = 0, last >> 4", equivalent=_ONLY_COST
+        "first, last = first >> FAN_OUT_BITS, last >> FAN_OUT_BITS",
+        "first, last = 0, last >> FAN_OUT_BITS",
+        equivalent=_ONLY_COST,
     ),
     Mutant(
         "level[first : last + 1] = node_sums(children[first : last + 1])",

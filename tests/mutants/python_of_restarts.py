@@ -9,6 +9,7 @@ RESTART_PYTHON_TESTS = {
     "cpreplay/restart/buckets.py": _POOL_TESTS,
     "cpreplay/restart/draws.py": _POOL_TESTS,
     "cpreplay/restart/pool.py": _POOL_TESTS,
+    "cpreplay/restart/pool_files.py": _POOL_TESTS,
     "cpreplay/restart/files.py": ("restart_checkpoints", "restart_pool"),
     "cpreplay/restart/point.py": ("restart_pool", "restart_checkpoints"),
     "cpreplay/restart/marker.py": ("restart_pool", "restart_checkpoints"),
@@ -186,7 +187,6 @@ _BUCKETS = [
 ]
 
 _DRAWS = [
-    Mutant("RESTARTS = 2", "RESTARTS = 1"),
     Mutant("_LANES = 3", "_LANES = 4"),
     Mutant("splitmix64(seed)", "seed"),
     Mutant(
@@ -326,8 +326,45 @@ _POOL = [
     Mutant('"in_flight": in_flight[key]', '"in_flight": len(self._episodes)'),
     Mutant("sorted(self._contents.buckets.items())", "self._contents.buckets.items()"),
     Mutant('"offers_refused": dict(self._refused)', '"offers_refused": self._refused'),
+    Mutant("        if restart._ticket.pool != self._identity:\n", "        if False:\n"),
+    Mutant("        if number not in self._episodes:\n", "        if False:\n"),
+    Mutant("        del self._episodes[number]\n", ""),
+    Mutant("self._contents.count_in_flight(point, -1)", "pass"),
+    Mutant(
+        "point = self._contents.live.get(episode.serial)", "point = next(iter(bucket.points), None)"
+    ),
+    # Formats
+    Mutant(
+        "        if self._stack is None or self._stack_is_filed:\n            return\n",
+        "        if self._stack is None:\n            return\n",
+    ),
+    Mutant("        if stack.shape != self._stack.shape:\n", "        if False:\n"),
+    Mutant("        if stack.dtype != self._stack.dtype:\n", "        if False:\n"),
+    Mutant(
+        "if self._stack_is_filed else None, False\n",
+        "if self._stack_is_filed else None, self._stack_is_filed\n",
+    ),
+    Mutant("        if filed is None or filed == live:\n", "        if filed is None:\n"),
+    Mutant(
+        "            self._contents.take_out(point)\n        self._unfit",
+        "            pass\n        self._unfit",
+    ),
+    Mutant("        self._unfit += unfit\n", ""),
+    Mutant("if not len(self._episodes) <= self._restarts <= self._numbers.drawn:", "if False:"),
+]
+
+_POOL_FILES = [
     # Files
     Mutant("        self._write(path, 0)\n", "        self._write(path, 1)\n"),
+    Mutant("        self._require_process()  # before", "        # before"),
+    Mutant("        self._saves.drain()  #", "        #"),
+    Mutant(
+        "        self._saves.drain()  # or one of another moment would take this one's place\n"
+        "        return write_points(path, *self._copy(newest))\n",
+        "        copy = self._copy(newest)\n"
+        "        self._saves.drain()\n"
+        "        return write_points(path, *copy)\n",
+    ),
     Mutant("        with self._saving:  #", "        if True:  #"),
     Mutant(
         "            return self._saves.submit(lambda: write)\n",
@@ -362,30 +399,6 @@ _POOL = [
     Mutant("points=sum(map(len, parts))", "points=len(self._contents.live)"),
     # Ends
     Mutant("        if os.getpid() != self._process:\n", "        if False:\n"),
-    Mutant("        if restart._ticket.pool != self._identity:\n", "        if False:\n"),
-    Mutant("        if number not in self._episodes:\n", "        if False:\n"),
-    Mutant("        del self._episodes[number]\n", ""),
-    Mutant("self._contents.count_in_flight(point, -1)", "pass"),
-    Mutant(
-        "point = self._contents.live.get(episode.serial)", "point = next(iter(bucket.points), None)"
-    ),
-    # Formats
-    Mutant(
-        "        if self._stack is None or self._stack_is_filed:\n            return\n",
-        "        if self._stack is None:\n            return\n",
-    ),
-    Mutant("        if stack.shape != self._stack.shape:\n", "        if False:\n"),
-    Mutant("        if stack.dtype != self._stack.dtype:\n", "        if False:\n"),
-    Mutant(
-        "if self._stack_is_filed else None, False\n",
-        "if self._stack_is_filed else None, self._stack_is_filed\n",
-    ),
-    Mutant("        if filed is None or filed == live:\n", "        if filed is None:\n"),
-    Mutant(
-        "            self._contents.take_out(point)\n        self._unfit",
-        "            pass\n        self._unfit",
-    ),
-    Mutant("        self._unfit += unfit\n", ""),
     Mutant(
         "        if about.key != self._configuration.key:\n",
         "        if set(about.key) != set(self._configuration.key):\n",
@@ -426,7 +439,6 @@ _POOL = [
     Mutant("filed.about.stack, filed.about.stack is not None", "filed.about.stack, True"),
     Mutant("filed.about.stack, filed.about.stack is not None", "filed.about.stack, False"),
     Mutant("        self._next_serial += 1\n", ""),
-    Mutant("if not len(self._episodes) <= self._restarts <= self._numbers.drawn:", "if False:"),
 ]
 
 _FILES = [
@@ -849,10 +861,7 @@ _INSPECTION = [
     Mutant("        at = max(at, end)\n", "        at = end\n"),
     Mutant("if at < min(first, held):", "if at < first:"),
     Mutant("0 <= value < 2**64 else None", "value < 2**64 else None"),
-    Mutant("    elif damaged:\n", "    if damaged:\n"),
     Mutant('    if not report["complete"]:\n', "    if False:\n"),
-    Mutant("runs[-1][-1] == number - 1", "runs[-1][0] == number - 1"),
-    Mutant("if len(texts) > most else", "if len(texts) >= most else"),
 ]
 
 RESTART_PYTHON = {
@@ -860,6 +869,7 @@ RESTART_PYTHON = {
     "cpreplay/restart/buckets.py": _BUCKETS,
     "cpreplay/restart/draws.py": _DRAWS,
     "cpreplay/restart/pool.py": _POOL,
+    "cpreplay/restart/pool_files.py": _POOL_FILES,
     "cpreplay/restart/files.py": _FILES,
     "cpreplay/restart/point.py": _POINT,
     "cpreplay/restart/marker.py": _MARKER,
