@@ -1,8 +1,10 @@
 """Builds the compiled loops of host buffers. Everything else is in setup.cfg.
 
-Where there is no compiler the installation goes on without them, and NumPy does their work.
+Where there is no compiler the installation goes on without them, and NumPy does their work, unless
+CPREPLAY_REQUIRE_NATIVE=1 says otherwise: for wheels that are made to be given away.
 """
 
+import os
 import sys
 from glob import glob
 
@@ -23,7 +25,7 @@ setup(
             extra_compile_args=MSVC if sys.platform == "win32" else GCC,
             language="c++",
             py_limited_api=True,
-            optional=True,
+            optional=os.environ.get("CPREPLAY_REQUIRE_NATIVE") != "1",
         )
     ]
 )

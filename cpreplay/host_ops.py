@@ -42,8 +42,6 @@ class HostOps:
         seed: int,
         *,
         run: int | None,
-        lock: Any,
-        snapshots: list[Any],
     ) -> None:
         self._layout = layout
         self._words = words

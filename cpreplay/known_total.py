@@ -65,5 +65,8 @@ class KnownTotal:
 
     def size_up_to(self, rows: int) -> int:
         """Rows held: exactly, or a lower bound that settles whether there are ``rows``."""
-        known = ring_size(self.at_least, self._capacity)
-        return known if known >= min(rows, self._capacity) else self.size()
+        if self._reading_waits:
+            known = ring_size(self.at_least, self._capacity)
+            if known >= min(rows, self._capacity):
+                return known
+        return self.size()

@@ -6,15 +6,15 @@ from typing import Any
 
 from cpreplay.errors import ConfigurationError
 
+#: Why there are no compiled loops here; None where there are.
+MISSING: str | None = None
 try:
     from cpreplay import _native
 except ImportError as error:
-    #: Why there are no compiled loops here; None where there are.
-    MISSING: str | None = (
-        str(error) if find_spec("cpreplay._native") else "there is no cpreplay._native here"
-    )
-else:
-    MISSING = None
+    if find_spec("cpreplay._native"):
+        MISSING = f"the compiled loops are there and cannot be loaded: {error}"
+    else:
+        MISSING = "no compiled loops were built, as without a C++ compiler"
 
 _CHOICES = ("numpy", "native")
 
@@ -39,8 +39,8 @@ def uses_compiled() -> bool:
         raise ConfigurationError(f"CPREPLAY_HOST={choice!r} has to be {' or '.join(_CHOICES)}")
     if choice == "native" and MISSING is not None:
         raise ConfigurationError(
-            f"CPREPLAY_HOST=native: the compiled loops are not there ({MISSING}); install cpreplay "
-            "where there is a C++ compiler, or leave the variable out"
+            f"CPREPLAY_HOST=native: {MISSING}; install cpreplay where there is a C++ compiler, or "
+            "leave the variable out"
         )
     return choice != "numpy" and MISSING is None
 
@@ -51,4 +51,4 @@ def described() -> str:
         return "compiled, with AVX2" if _native.has_wide() else "compiled"
     if MISSING is None:
         return "NumPy, as CPREPLAY_HOST says"
-    return f"NumPy: no compiled ones were built, as without a C++ compiler ({MISSING})"
+    return f"NumPy: {MISSING}"

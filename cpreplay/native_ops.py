@@ -35,7 +35,7 @@ class NativeOps(HostOps):
         lock: Any,
         snapshots: list[Any],
     ) -> None:
-        super().__init__(layout, capacity, words, seed, run=run, lock=lock, snapshots=snapshots)
+        super().__init__(layout, capacity, words, seed, run=run)
         tree = None if self.priorities is None else _tree_struct(self.priorities.levels(), capacity)
         capsule = words.capsule if isinstance(words, GeneratorWords) else None
         #: Words come from Python: of a generator that is not the buffer's own.

@@ -163,6 +163,8 @@ def _unit(call: str, name: str, value: Any) -> float:
 
 def check_batch_size(batch_size: Any) -> int:
     """A batch size as an int of at least one."""
+    if type(batch_size) is int and 0 < batch_size < 2**31:
+        return batch_size  # what nearly every call gives
     if not (is_count(batch_size) and batch_size < 2**31):
         raise SampleRangeError(f"batch_size={batch_size!r} has to be an int >= 1 and below 2**31")
     return int(batch_size)

@@ -746,18 +746,12 @@ class StoreReplay(_Replay):
             where = "this machine or control group"
             refuse_too_large(row, self._capacity, tree, host_memory(), where)
         run = _new_run(prioritized)
-        kind = NativeOps if uses_compiled() else HostOps
-        self._use(
-            kind(
-                self._layout,
-                self._capacity,
-                words,
-                seed,
-                run=run,
-                lock=self._lock,
-                snapshots=self._snapshots,
-            )
-        )
+        form = (self._layout, self._capacity, words, seed)
+        if uses_compiled():
+            ops: Ops = NativeOps(*form, run=run, lock=self._lock, snapshots=self._snapshots)
+        else:
+            ops = HostOps(*form, run=run)
+        self._use(ops)
         self._own_generator = own_generator
 
     @classmethod

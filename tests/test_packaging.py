@@ -189,11 +189,14 @@ def test_the_wheel_has_every_file_and_no_other(wheel: Path) -> None:
     assert any(name.endswith(".cuh") for name in code)
 
 
+NEEDS_NO_LOOPS = {"CPREPLAY_REQUIRE_NATIVE": ""}
+
+
 @pytest.fixture(scope="module")
 def wheel_without_compiler(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("without")
     project = copy_project(folder / "project")
-    return build("build_wheel", project, folder / "dist", CC="false", CXX="false")
+    return build("build_wheel", project, folder / "dist", CC="false", CXX="false", **NEEDS_NO_LOOPS)
 
 
 def test_without_a_compiler_the_installation_goes_on_and_numpy_does_the_work(
@@ -211,6 +214,13 @@ def test_without_a_compiler_the_installation_goes_on_and_numpy_does_the_work(
     assert len(loops) == 1
     assert "NumPy" in loops[0]
     assert "compiler" in loops[0]
+
+
+def test_a_wheel_to_give_away_is_not_built_without_its_loops(tools: None, tmp_path: Path) -> None:
+    project = copy_project(tmp_path / "project")
+    required = {"CC": "false", "CXX": "false", "CPREPLAY_REQUIRE_NATIVE": "1"}
+    with pytest.raises(AssertionError, match=r"'false'.* non-zero exit status"):
+        build("build_wheel", project, tmp_path / "dist", **required)
 
 
 @pytest.mark.parametrize(("choice", "kind"), [("", "NativeOps"), ("numpy", "HostOps")])
