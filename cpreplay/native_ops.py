@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cpreplay.batch import Batch
+from cpreplay.errors import ShapeError
 from cpreplay.host_columns import BatchBlock
 from cpreplay.host_ops import HostOps
 from cpreplay.inputs import integer_limits
@@ -70,11 +71,19 @@ class NativeOps(HostOps):
             self.priorities.mend()
             purpose = TARGETS
         words = self._draw_words(batch, purpose) if self._foreign_words else None
-        self._ring.sample(batch._memory.arrays, words)
+        self._refuse_unless(self._ring.sample(batch._memory.arrays, words))
 
     def sample_range(self, batch: Batch, low: int, high: int) -> None:
         words = self._draw_words(batch, ROWS) if self._foreign_words else None
-        self._ring.sample_range(batch._memory.arrays, words, low, high)
+        self._refuse_unless(self._ring.sample_range(batch._memory.arrays, words, low, high))
+
+    @staticmethod
+    def _refuse_unless(drawn: bool) -> None:
+        if not drawn:
+            raise ShapeError(
+                "out's arrays have another dtype, size or flag than they were made with; get "
+                "another batch from make_batch"
+            )
 
     def _new_block(self, batch_size: int) -> BatchBlock:
         return NativeBlock(self._layout, batch_size, weighted=self.priorities is not None)

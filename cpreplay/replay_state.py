@@ -240,8 +240,11 @@ def _field(name: str, value: Any) -> int | float:
             value,
         )
         return float(value)
-    # Half of what fits, so that going on overflows nothing.
-    _expect(is_int(value) and 0 <= value < 2**62, f"{name} is an int from 0 to 2**62", value)
+    # Of what counts half of what fits, so that going on overflows nothing.
+    bits = 63 if name in ("c_min", "k_max") else 62
+    _expect(
+        is_int(value) and 0 <= value < 2**bits, f"{name} is an int from 0 to 2**{bits} - 1", value
+    )
     return int(value)
 
 

@@ -26,11 +26,12 @@ static inline void* data_of(PyObject* array) { return PyArray_DATA((PyArrayObjec
 
 static inline bool is_array(PyObject* value) { return PyArray_CheckExact(value); }
 
-// Gives up the GIL while it lives, if `wanted`.
+// Gives up the GIL while it lives, if `wanted`. Where the interpreter has ended meanwhile, taking it again
+// ends the thread, by unwinding through here.
 struct without_gil_t {
     PyThreadState* state;
     explicit without_gil_t(bool wanted) : state(wanted ? PyEval_SaveThread() : nullptr) {}
-    ~without_gil_t() {
+    ~without_gil_t() noexcept(false) {
         if (state) PyEval_RestoreThread(state);
     }
 };

@@ -321,22 +321,41 @@ static PyObject* ring_store(PyObject* object, PyObject* args) {
 
 // ---- draws
 
-// The arrays of a minibatch as `Block.new` gave them: columns, indices, weights and tokens.
+static bool is_vector(PyObject* value, int type, i64 length) {
+    PyArrayObject* array = (PyArrayObject*)value;
+    return is_array(value) && PyArray_TYPE(array) == type && PyArray_ISCARRAY_RO(array) &&
+           PyArray_NDIM(array) == 1 && (length < 0 || PyArray_DIM(array, 0) == length);
+}
+
+// Where an array lies that a draw may fill with so many bytes, or null.
+static u8* room_in(PyObject* value, i64 nbytes) {
+    PyArrayObject* array = (PyArrayObject*)value;
+    const bool fits = is_array(value) && PyArray_ISCARRAY(array) && PyArray_NBYTES(array) == nbytes;
+    return fits ? (u8*)PyArray_DATA(array) : nullptr;
+}
+
+// The arrays of a minibatch as `Block.new` gave them: columns, indices, weights and tokens. False: they
+// are not as they were made.
 static bool read_target(Ring* self, PyObject* arrays, target_t* target) {
     const i64 count = self->columns.count;
-    if (!PyTuple_Check(arrays) || PyTuple_Size(arrays) != count + 3) {
-        PyErr_SetString(PyExc_TypeError, "the arrays of a minibatch of this ring are wanted");
-        return false;
-    }
-    for (i64 i = 0; i < count; ++i) target->at[i] = (u8*)data_of(PyTuple_GetItem(arrays, i));
+    if (!PyTuple_Check(arrays) || PyTuple_Size(arrays) != count + 3) return false;
     PyObject* indices = PyTuple_GetItem(arrays, count);
-    PyObject* weights = PyTuple_GetItem(arrays, count + 1);
-    target->lanes = PyArray_DIM((PyArrayObject*)indices, 0);
-    target->indices = (i64*)data_of(indices);
-    const bool weighted = weights != Py_None;
-    target->weights = weighted ? (float*)data_of(weights) : nullptr;
-    target->tokens = weighted ? (u64*)data_of(PyTuple_GetItem(arrays, count + 2)) : nullptr;
-    return true;
+    if (!is_vector(indices, NPY_INT64, -1)) return false;
+    const i64 lanes = target->lanes = PyArray_DIM((PyArrayObject*)indices, 0);
+    target->indices = (i64*)room_in(indices, lanes * 8);
+    bool fits = target->indices;
+    for (i64 i = 0; i < count; ++i) {
+        target->at[i] = room_in(PyTuple_GetItem(arrays, i), lanes * self->columns.at[i].bytes);
+        fits = fits && target->at[i];
+    }
+    target->weights = nullptr;
+    target->tokens = nullptr;
+    if (self->settled) {
+        target->weights = (float*)room_in(PyTuple_GetItem(arrays, count + 1), lanes * 4);
+        target->tokens = (u64*)room_in(PyTuple_GetItem(arrays, count + 2), lanes * 8);
+        fits = fits && target->weights && target->tokens;
+    }
+    return fits;
 }
 
 // The words of a draw: those that were given, the generator's, or null for Philox. False with an error.
@@ -353,13 +372,13 @@ static bool words_for(Ring* self, PyObject* given, i64 lanes, const u64** words)
     return true;
 }
 
-// sample(arrays, words): draws by the policy in force. Called under the lock.
+// sample(arrays, words) -> whether it was done: draws by the policy in force. Called under the lock.
 static PyObject* ring_sample(PyObject* object, PyObject* const* args, Py_ssize_t count) {
     Ring* self = (Ring*)object;
     target_t target;
     const u64* words;
     if (count != 2) return wrong_arguments();
-    if (!read_target(self, args[0], &target)) return nullptr;
+    if (!read_target(self, args[0], &target)) Py_RETURN_FALSE;
     if (target.weights && !make_room(&self->scratch->raw, target.lanes)) return nullptr;
     if (!words_for(self, args[1], target.lanes, &words)) return nullptr;
     {
@@ -375,17 +394,18 @@ static PyObject* ring_sample(PyObject* object, PyObject* const* args, Py_ssize_t
         }
         end_draw(self->control, true);
     }
-    Py_RETURN_NONE;
+    Py_RETURN_TRUE;
 }
 
-// sample_range(arrays, words, low, high). Called under the lock.
+// sample_range(arrays, words, low, high) -> whether it was done. Called under the lock.
 static PyObject* ring_sample_range(PyObject* object, PyObject* const* args, Py_ssize_t count) {
     Ring* self = (Ring*)object;
     target_t target;
     const u64* words;
     if (count != 4) return wrong_arguments();
     const i64 low = PyLong_AsLongLong(args[2]), high = PyLong_AsLongLong(args[3]);
-    if (PyErr_Occurred() || !read_target(self, args[0], &target)) return nullptr;
+    if (PyErr_Occurred()) return nullptr;
+    if (!read_target(self, args[0], &target)) Py_RETURN_FALSE;
     if (!words_for(self, args[1], target.lanes, &words)) return nullptr;
     {
         const without_gil_t without_gil(target.lanes * self->row_bytes > KEEP_GIL_BYTES);
@@ -393,16 +413,10 @@ static PyObject* ring_sample_range(PyObject* object, PyObject* const* args, Py_s
         gather(self->columns, self->storage, target);
         end_draw(self->control, false);
     }
-    Py_RETURN_NONE;
+    Py_RETURN_TRUE;
 }
 
 // ---- priorities
-
-static bool is_vector(PyObject* value, int type, i64 length) {
-    PyArrayObject* array = (PyArrayObject*)value;
-    return is_array(value) && PyArray_TYPE(array) == type && PyArray_ISCARRAY_RO(array) &&
-           PyArray_NDIM(array) == 1 && (length < 0 || PyArray_DIM(array, 0) == length);
-}
 
 // update(rows, tokens, errors) -> whether it was done: int64 (B,), int32 (B, 2) or None, and float32 or
 // float64 (B,). Called under the lock.

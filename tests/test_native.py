@@ -5,12 +5,13 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cpreplay import ConfigurationError, NStepBuffer, StoreReplay, native
+from cpreplay import ConfigurationError, NStepBuffer, ShapeError, StoreReplay, native
 from cpreplay.host_ops import HostOps
 from cpreplay.native_ops import NativeOps
 
@@ -228,6 +229,68 @@ def test_steps_from_several_threads_come_out_whole() -> None:
         sys.setswitchinterval(interval)
     pending = int(buffer.pending.sum())
     assert sum(windows) + pending == threads * steps * n_envs  # each step begins one window
+
+
+def read_only(array: Any) -> None:
+    array.flags.writeable = False
+
+
+def less_memory(array: Any) -> None:
+    array.__setstate__((1, (1,), array.dtype, False, bytes(array.itemsize)))
+
+
+def another_dtype(array: Any) -> None:
+    array.dtype = np.uint8
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [(name, change) for name in ("obs", "reward", "indices", "weights", "_tokens")
+     for change in (read_only, less_memory)] + [("indices", another_dtype)],
+)  # fmt: skip
+def test_out_whose_arrays_were_changed_is_refused_and_not_written_beyond(
+    name: str, change: Callable[[Any], None]
+) -> None:
+    buffer = StoreReplay(1, 1, 8, prioritized=True, seed=0)
+    column = np.ones((8, 1), np.float32)
+    buffer.add_batch(column, column, column[:, 0], column, np.zeros(8, bool))
+    out = buffer.make_batch(16)
+    change(getattr(out, name))
+    lanes = len(out)  # 128 where indices are bytes now
+    draws = buffer.stats()["draws"]
+    with pytest.raises(ShapeError, match=r"batch from make_batch"):
+        buffer.sample(lanes, out=out)
+    with pytest.raises(ShapeError, match=r"batch from make_batch"):
+        buffer.sample_range(lanes, 0, 8, out=out)
+    assert buffer.stats()["draws"] == draws
+
+
+_END_WITH_A_DRAW = """
+import threading
+import numpy as np
+from cpreplay import StoreReplay
+
+buffer = StoreReplay(100, 1, 1000)
+rows = np.zeros((1000, 100), np.float32)
+buffer.add_batch(rows, rows[:, :1], rows[:, 0], rows, np.zeros(1000, bool))
+begun = threading.Event()
+
+def draw():
+    while True:
+        buffer.sample(20_000)
+        begun.set()
+
+threading.Thread(target=draw, daemon=True).start()
+begun.wait()
+"""
+
+
+def test_the_interpreter_ends_while_a_daemon_draws() -> None:
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", _END_WITH_A_DRAW], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 _SHORT_OF_MEMORY = """

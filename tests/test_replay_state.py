@@ -749,6 +749,15 @@ def test_a_load_speaks_of_the_file_and_not_of_a_buffer_that_it_would_fit(
         type(buffer).load(path)
 
 
+def test_the_largest_bounds_of_ere_come_back(backend: Backend) -> None:
+    buffer = backend.buffer(1, 1, 8)
+    buffer.configure_ere(c_min=2**63 - 1, k_max=2**63 - 1)
+    other = backend.buffer(1, 1, 8)
+    other.restore(buffer.state())
+    control = other.state()["state"]["control"]
+    assert (control["c_min"], control["k_max"]) == (2**63 - 1, 2**63 - 1)
+
+
 # What each field may be, as docs/checkpoint-format.md has it, and a value outside of that.
 REFUSED_FIELDS: dict[str, tuple[Any, str, str]] = {
     "eta": (2.0, "eta is in (0, 1]", "2.0"),
@@ -756,9 +765,9 @@ REFUSED_FIELDS: dict[str, tuple[Any, str, str]] = {
     "beta": (1.5, "beta is in [0, 1]", "1.5"),
     "epsilon": (-1.0, "epsilon is a finite number >= 0", "-1.0"),
     "max_priority": (0.5, "max_priority is a finite number >= 1", "0.5"),
-    "draws": (-3, "draws is an int from 0 to 2**62", "-3"),
+    "draws": (-3, "draws is an int from 0 to 2**62 - 1", "-3"),
     "ere_enabled": (2, "ere_enabled is 0 or 1", "2"),
-    "k": (10**5000, "k is an int from 0 to 2**62", "a int too long to be printed"),
+    "k": (10**5000, "k is an int from 0 to 2**62 - 1", "a int too long to be printed"),
 }
 
 
