@@ -1,6 +1,5 @@
 """n-step returns in host memory by compiled loops. The contract is `ops.NStepOps`."""
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,28 +26,26 @@ class NativeNStep(HostNStep):
         self._steps = compiled().Steps(
             n, n_envs, gamma, self._start, self._count, kept, self._pending["reward"]
         )
-        # Between the count of windows and their writing, nobody else may append.
-        self._lock = threading.Lock()
 
     def append(
         self, step: dict[str, NDArray[Any]], stepped: NDArray[np.bool_] | None
     ) -> NStepTransitions:
         step = {name: np.ascontiguousarray(values) for name, values in step.items()}
-        with self._lock:
-            windows = self._steps.count(step["terminated"], step["truncated"], stepped)
+        flags = (step["terminated"], step["truncated"], stepped)
+        kept = [column.name for column in self._kept]
+        taken = (*(step[name] for name in kept), step["next_obs"])
+        while True:  # again where another thread has come in between
+            windows = self._steps.count(flags)
             out = {
                 column.name: np.empty((windows, *column.shape), column.dtype)
                 for column in (*self._kept, self._next_obs)
             }
             discount = np.empty(windows, np.float32)
             terminated, truncated, valid = np.empty((3, windows), bool)
-            firsts = [
-                None if column.name == "reward" else out[column.name] for column in self._kept
-            ]
-            self._steps.append(
-                (*(step[column.name] for column in self._kept), step["next_obs"]),
-                (*firsts, out["next_obs"], out["reward"], discount, terminated, truncated, valid),
-            )
+            firsts = [None if name == "reward" else out[name] for name in kept]
+            numbers = (out["reward"], discount, terminated, truncated, valid)
+            if self._steps.append(flags, taken, (*firsts, out["next_obs"], *numbers)):
+                break
         return NStepTransitions(
             obs=out["obs"],
             action=out["action"],

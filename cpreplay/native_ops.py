@@ -91,7 +91,7 @@ class NativeOps(HostOps):
     def _draw_words(self, batch: Batch, purpose: int) -> Any:
         """The words of a draw where they come from Python."""
         words = self._words.draw(self._draws.item(), len(batch), purpose)
-        return np.ascontiguousarray(words)
+        return np.ascontiguousarray(np.broadcast_to(words, len(batch)))
 
 
 class NativeBlock(BatchBlock):

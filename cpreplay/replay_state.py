@@ -17,7 +17,7 @@ from cpreplay.errors import CheckpointError, ConfigurationError
 from cpreplay.integers import is_count, is_int, is_number
 from cpreplay.philox import is_seed
 from cpreplay.policies import Policy
-from cpreplay.priorities import SMALLEST
+from cpreplay.priorities import OVERFLOW, SMALLEST, leaves_of
 from cpreplay.schedule import shown
 from cpreplay.schema import TRANSITION, Column, transition_columns
 from cpreplay.words import NUMBERED
@@ -174,6 +174,12 @@ def checked_state(
     _expect(
         1.0 <= fields["max_priority"] < math.inf,
         "max_priority is a finite number >= 1",
+        fields["max_priority"],
+    )
+    entering = leaves_of(np.array([fields["max_priority"]]), float(fields["alpha"]))[0]
+    _expect(
+        bool(entering < OVERFLOW),
+        "max_priority ** alpha, the leaf of a new row, is a finite float32",
         fields["max_priority"],
     )
     ere = bool(fields["ere_enabled"])

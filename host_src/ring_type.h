@@ -112,6 +112,12 @@ static PyObject* ring_new(PyTypeObject* type, PyObject* args, PyObject*) {
     self->control = (control_t*)data_of(control);
     memcpy(&self->columns, data_of(columns), sizeof self->columns);
     self->storage.count = PyList_Size(storage);
+    if (self->columns.count > MAX_COLUMNS || self->storage.count > MAX_COLUMNS ||
+        PyTuple_Size(inputs) != self->columns.count) {
+        PyErr_SetString(PyExc_ValueError, "another number of columns is wanted");
+        Py_DECREF(self);
+        return nullptr;
+    }
     for (i64 i = 0; i < self->storage.count; ++i) {
         PyArrayObject* array = (PyArrayObject*)PyList_GetItem(storage, i);
         self->storage.base[i] = (const u8*)PyArray_DATA(array);
@@ -362,6 +368,10 @@ static bool read_target(Ring* self, PyObject* arrays, target_t* target) {
 static bool words_for(Ring* self, PyObject* given, i64 lanes, const u64** words) {
     *words = nullptr;
     if (given != Py_None) {
+        if (!is_vector(given, NPY_UINT64, lanes)) {
+            PyErr_SetString(PyExc_TypeError, "a word a lane is wanted");
+            return false;
+        }
         *words = (const u64*)data_of(given);
     } else if (self->words) {
         if (!make_room(&self->scratch->drawn, lanes)) return false;

@@ -146,6 +146,10 @@ static bool all_quantizable(const column_t& c, const u8* rows, i64 count) {
     return true;
 }
 
+static inline bool fills_its_array(const column_t& c) {
+    return c.codec == AS_IT_IS && c.stride == c.bytes;
+}
+
 // Rows of one column, side by side in `in`, go to rows `head` on.
 static void store_column(const column_t& c, i64 head, const u8* in, i64 count) {
     u8* const out = c.base + head * c.stride;
@@ -156,7 +160,7 @@ static void store_column(const column_t& c, i64 head, const u8* in, i64 count) {
     } else if (c.codec == BOOLEAN) {
         for (i64 i = 0; i < count; ++i)
             for (i64 e = 0; e < c.elements; ++e) out[i * c.stride + e] = in[i * c.bytes + e] != 0;
-    } else if (c.stride == c.bytes) {
+    } else if (fills_its_array(c)) {
         memmove(out, in, (size_t)(count * c.bytes));
     } else {
         const i64 bytes = c.bytes, stride = c.stride;
@@ -184,15 +188,22 @@ static void store(control_t* control, const columns_t& columns, const storage_t&
                   const u8* const* batch, i64 rows) {
     i64 done = rows > ring_rows(control) ? rows - ring_rows(control) : 0;
     while (done < rows) {
-        const i64 head = ring_row(control, done);
-        const i64 room = min_of(control->capacity - head, rows - done);
-        const i64 count = min_of(room, STORED_TOGETHER);
-        prefetch_records(storage, head + count, min_of(room - count, STORED_TOGETHER));
+        const i64 head = ring_row(control, done);  // twice where the batch wraps
+        const i64 piece = min_of(control->capacity - head, rows - done);
+        for (i64 first = 0; first < piece; first += STORED_TOGETHER) {
+            const i64 count = min_of(STORED_TOGETHER, piece - first), next = first + count;
+            prefetch_records(storage, head + next, min_of(STORED_TOGETHER, piece - next));
+            for (i64 i = 0; i < columns.count; ++i) {
+                const column_t& c = columns.at[i];
+                if (!fills_its_array(c))
+                    store_column(c, head + first, batch[i] + (done + first) * c.bytes, count);
+            }
+        }
         for (i64 i = 0; i < columns.count; ++i) {
             const column_t& c = columns.at[i];
-            store_column(c, head, batch[i] + done * c.bytes, count);
+            if (fills_its_array(c)) store_column(c, head, batch[i] + done * c.bytes, piece);
         }
-        done += count;
+        done += piece;
     }
     control->total += rows;
 }

@@ -231,6 +231,28 @@ def test_steps_from_several_threads_come_out_whole() -> None:
     assert sum(windows) + pending == threads * steps * n_envs  # each step begins one window
 
 
+def test_a_step_is_not_written_into_windows_that_were_counted_before_another() -> None:
+    buffer = NStepBuffer(3, (1,), (), 0.5, n_envs=2)
+    obs, number, flag = np.zeros((2, 1), np.float32), np.ones(2, np.float32), np.zeros(2, bool)
+    ops = buffer._ops
+    columns = {"obs": obs, "action": number, "reward": number, "next_obs": obs,
+               "terminated": ~flag, "truncated": flag}  # fmt: skip
+    buffer.append(obs, number, number, obs, flag, flag)
+    flags = (columns["terminated"], columns["truncated"], None)
+    assert ops._steps.count(flags) == 4  # the pending step and this one, of both
+    before = buffer.state()
+    buffer.reset()
+    step = tuple(columns[name] for name in ("obs", "action", "reward", "next_obs"))
+    four = np.zeros(4, np.float32)
+    out = (np.zeros((4, 1), np.float32), four, None, np.zeros((4, 1), np.float32),
+           four.copy(), four.copy(), np.ones(4, bool), np.ones(4, bool), np.ones(4, bool))  # fmt: skip
+    assert not ops._steps.append(flags, step, out)
+    assert buffer.pending.tolist() == [0, 0]
+    buffer.restore(before)
+    assert ops._steps.append(flags, step, out)
+    assert out[4].tolist() == [1.5, 1.0, 1.5, 1.0]
+
+
 def read_only(array: Any) -> None:
     array.flags.writeable = False
 
@@ -263,6 +285,40 @@ def test_out_whose_arrays_were_changed_is_refused_and_not_written_beyond(
     with pytest.raises(ShapeError, match=r"batch from make_batch"):
         buffer.sample_range(lanes, 0, 8, out=out)
     assert buffer.stats()["draws"] == draws
+
+
+class OneWord(np.random.Generator):
+    """Gives one word whatever is asked for, which NumPy takes for all."""
+
+    def integers(self, *_: Any, **__: Any) -> Any:
+        return np.array([2**63], np.uint64)
+
+
+def test_too_few_words_of_a_generator_are_not_read_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
+    column = np.arange(8, dtype=np.float32).reshape(8, 1)
+    for choice in ("native", "numpy"):
+        monkeypatch.setenv("CPREPLAY_HOST", choice)
+        buffer = StoreReplay(1, 1, 8, rng=OneWord(np.random.MT19937(0)))
+        buffer.add_batch(column, column, column[:, 0], column, np.zeros(8, bool))
+        assert buffer.sample(5000).indices.tolist() == [4] * 5000  # the middle
+
+
+def test_rows_of_the_buffers_own_column_are_moved_in_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Which is not advised, but has to come out the same.
+    stored = []
+    for choice in ("native", "numpy"):
+        monkeypatch.setenv("CPREPLAY_HOST", choice)
+        buffer = StoreReplay(128, (), 200)  # 512 bytes, an array of its own
+        rows = np.arange(200 * 128, dtype=np.float32).reshape(200, 128)
+        flags = np.zeros(200, bool)
+        buffer.add_batch(rows[:110], rows[:110, 0], rows[:110, 0], rows[:110], flags[:110])
+        own = buffer.column("obs")[5:105]
+        buffer.add_batch(own, rows[:100, 0], rows[:100, 0], own, flags[:100])
+        buffer.add_batch(
+            buffer.column("obs")[10:110], rows[:100, 0], rows[:100, 0], own, flags[:100]
+        )
+        stored.append(buffer.column("obs").tobytes())
+    assert stored[0] == stored[1]
 
 
 _END_WITH_A_DRAW = """

@@ -765,6 +765,11 @@ REFUSED_FIELDS: dict[str, tuple[Any, str, str]] = {
     "beta": (1.5, "beta is in [0, 1]", "1.5"),
     "epsilon": (-1.0, "epsilon is a finite number >= 0", "-1.0"),
     "max_priority": (0.5, "max_priority is a finite number >= 1", "0.5"),
+    "max_priority ": (
+        1e300,
+        "max_priority ** alpha, the leaf of a new row, is below 3.4",
+        "1e+300",
+    ),
     "draws": (-3, "draws is an int from 0 to 2**62 - 1", "-3"),
     "ere_enabled": (2, "ere_enabled is 0 or 1", "2"),
     "k": (10**5000, "k is an int from 0 to 2**62 - 1", "a int too long to be printed"),
@@ -776,7 +781,7 @@ def test_a_field_that_is_refused_is_said_with_its_bounds_and_its_value(name: str
     buffer = prioritized_buffer(HOST, seed=0)
     state = buffer.state()
     value, bounds, shown = REFUSED_FIELDS[name]
-    state["state"]["control"][name] = value
+    state["state"]["control"][name.strip()] = value
     with pytest.raises(CheckpointError) as refused:
         buffer.restore(state)
     assert f"of such a buffer, in which {bounds}" in str(refused.value)
