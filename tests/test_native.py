@@ -244,8 +244,8 @@ def test_a_step_is_not_written_into_windows_that_were_counted_before_another() -
     buffer.reset()
     step = tuple(columns[name] for name in ("obs", "action", "reward", "next_obs"))
     four = np.zeros(4, np.float32)
-    out = (np.zeros((4, 1), np.float32), four, None, np.zeros((4, 1), np.float32),
-           four.copy(), four.copy(), np.ones(4, bool), np.ones(4, bool), np.ones(4, bool))  # fmt: skip
+    rows, flags4 = np.zeros((4, 1), np.float32), np.ones((3, 4), bool)
+    out = (rows, four, None, rows.copy(), four.copy(), four.copy(), *flags4)
     assert not ops._steps.append(flags, step, out)
     assert buffer.pending.tolist() == [0, 0]
     buffer.restore(before)

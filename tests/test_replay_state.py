@@ -767,7 +767,7 @@ REFUSED_FIELDS: dict[str, tuple[Any, str, str]] = {
     "max_priority": (0.5, "max_priority is a finite number >= 1", "0.5"),
     "max_priority ": (
         1e300,
-        "max_priority ** alpha, the leaf of a new row, is below 3.4",
+        "max_priority ** alpha, the leaf of a new row, is a finite float32",
         "1e+300",
     ),
     "draws": (-3, "draws is an int from 0 to 2**62 - 1", "-3"),
@@ -781,7 +781,7 @@ def test_a_field_that_is_refused_is_said_with_its_bounds_and_its_value(name: str
     buffer = prioritized_buffer(HOST, seed=0)
     state = buffer.state()
     value, bounds, shown = REFUSED_FIELDS[name]
-    state["state"]["control"][name.strip()] = value
+    state["state"]["control"][name.rstrip()] = value
     with pytest.raises(CheckpointError) as refused:
         buffer.restore(state)
     assert f"of such a buffer, in which {bounds}" in str(refused.value)
