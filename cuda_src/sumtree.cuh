@@ -68,7 +68,7 @@ __device__ __forceinline__ double tree_total(const tree_t& tree) {
 
 // Which child of a node is at `target`, which becomes what is left of it: the first whose running sum
 // exceeds it, else the last that has mass. So none without mass is ever entered, also where rounding
-// left a target at or above the node's sum. ring.h has the same rule for sums that are kept.
+// left a target at or above the node's sum. host_src/tree.h has the same rule for sums that are kept.
 __device__ __forceinline__ i64 child_at(const children_t& c, double* target) {
     double running = 0.0, before = 0.0;
     i64 chosen = 0;
