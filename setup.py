@@ -6,6 +6,7 @@ CPREPLAY_REQUIRE_NATIVE=1 says otherwise: for wheels that are made to be given a
 
 import os
 import sys
+import sysconfig
 from glob import glob
 
 import numpy
@@ -15,7 +16,11 @@ from setuptools import Extension, setup
 GCC = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-strict-aliasing", "-fvisibility=hidden"]
 MSVC = ["/std:c++17", "/O2", "/fp:precise"]
 
+# One wheel for every later Python. Those without a GIL have no stable ABI, and get their own.
+STABLE = {} if sysconfig.get_config_var("Py_GIL_DISABLED") else {"py_limited_api": "cp311"}
+
 setup(
+    options={"bdist_wheel": STABLE},
     ext_modules=[
         Extension(
             "cpreplay._native",
@@ -27,5 +32,5 @@ setup(
             py_limited_api=True,
             optional=os.environ.get("CPREPLAY_REQUIRE_NATIVE") != "1",
         )
-    ]
+    ],
 )

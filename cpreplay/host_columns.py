@@ -1,7 +1,7 @@
 """How rows and minibatches lie in host memory, and the copies between them.
 
-Rows lie in arrays of whole records, a minibatch in one block with a field per column. Both start on
-64-byte addresses. Nothing here knows a ring, a policy or a lock.
+Rows lie in arrays of whole records, a minibatch's columns behind each other in one block. Both
+start on 64-byte addresses. Nothing here knows a ring, a policy or a lock.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from cpreplay.schema import Column, Layout, Place
 # 13 % at 256 rows.
 _SCRATCH_BYTES = 512 * 1024
 
-# NumPy's limit on a record, which a batch is.
+# Lest a slip of the keyboard takes all memory: a minibatch is for one step of training.
 _LARGEST_BATCH = 2**31 - 1
 
 
@@ -115,7 +115,6 @@ class BatchBlock:
 
     def __init__(self, layout: Layout, batch_size: int, *, weighted: bool) -> None:
         self.layout = layout
-        self.batch_size = batch_size
         #: Of each array the offset, dtype and shape: columns, indices, weights and tokens, or None.
         self.members: tuple[tuple[int, np.dtype[Any], tuple[int, ...]] | None, ...]
         members: list[Any] = []
@@ -138,7 +137,7 @@ class BatchBlock:
     def new_batch(self) -> Batch:
         """A batch of fresh arrays, uninitialised."""
         arrays = self._new_arrays()
-        return Batch(self.layout.names, arrays, HostBatchMemory(self.layout, arrays))
+        return Batch(self.layout.names, arrays, HostBatchMemory(self, arrays))
 
     def _new_arrays(self) -> tuple[Any, ...]:
         block, start = aligned_block(self.nbytes)
@@ -150,6 +149,18 @@ class BatchBlock:
 
 class HostBatchMemory(BatchMemory):
     """The arrays of one batch, and the same as NumPy's draws write them."""
+
+    def __init__(self, block: BatchBlock, arrays: tuple[Any, ...]) -> None:
+        super().__init__(block.layout, arrays)
+        self._block = block
+
+    def is_intact(self) -> bool:
+        """Whether the arrays can be filled as when they were made: NumPy lets them be changed."""
+        return all(
+            member is None
+            or (array.flags.carray and array.dtype == member[1] and array.shape == member[2])
+            for array, member in zip(self.arrays, self._block.members, strict=True)
+        )
 
     @cached_property
     def raw(self) -> dict[str, NDArray[Any]]:

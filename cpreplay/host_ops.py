@@ -133,12 +133,17 @@ class HostOps:
             block = self._blocks[batch_size] = self._new_block(batch_size)
         return block.new_batch()
 
+    def _is_intact(self, memory: HostBatchMemory) -> bool:
+        return memory.is_intact()
+
     def _new_block(self, batch_size: int) -> BatchBlock:
         return BatchBlock(self._layout, batch_size, weighted=self.priorities is not None)
 
     def accepts(self, batch: Batch) -> bool:
         weighted = self.priorities is not None
-        return batch._is_own(HostBatchMemory, self._layout, weighted=weighted)
+        if not batch._is_own(HostBatchMemory, self._layout, weighted=weighted):
+            return False
+        return self._is_intact(batch._memory)
 
     def column(self, number: int) -> NDArray[Any]:
         view = self._columns[number].view.view()

@@ -1,7 +1,7 @@
 """Ops on NumPy arrays by compiled loops: the device's own functions, built for the host.
 
 `HostOps` says what each call does, and does whatever is not plain: a value that needs a cast, a
-refusal, a mask. Results are the same, bit for bit.
+refusal. Results are the same, bit for bit but for the last bit of a power.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from cpreplay.batch import Batch
-from cpreplay.errors import ShapeError
-from cpreplay.host_columns import BatchBlock
+from cpreplay.host_columns import BatchBlock, HostBatchMemory
 from cpreplay.host_ops import HostOps
 from cpreplay.inputs import integer_limits
 from cpreplay.kernel_structs import TREE, columns_table, struct
@@ -61,7 +60,7 @@ class NativeOps(HostOps):
 
     def store(self, columns: Sequence[Any], rows: int, mask: Any = None) -> None:
         if mask is not None:
-            columns = [np.ascontiguousarray(values[mask]) for values in columns]
+            columns = [values[mask] for values in columns]
             rows = len(columns[0])
         self._ring.store(list(columns), rows)
 
@@ -71,19 +70,14 @@ class NativeOps(HostOps):
             self.priorities.mend()
             purpose = TARGETS
         words = self._draw_words(batch, purpose) if self._foreign_words else None
-        self._refuse_unless(self._ring.sample(batch._memory.arrays, words))
+        self._ring.sample(batch._memory.arrays, words)
 
     def sample_range(self, batch: Batch, low: int, high: int) -> None:
         words = self._draw_words(batch, ROWS) if self._foreign_words else None
-        self._refuse_unless(self._ring.sample_range(batch._memory.arrays, words, low, high))
+        self._ring.sample_range(batch._memory.arrays, words, low, high)
 
-    @staticmethod
-    def _refuse_unless(drawn: bool) -> None:
-        if not drawn:
-            raise ShapeError(
-                "out's arrays have another dtype, size or flag than they were made with; get "
-                "another batch from make_batch"
-            )
+    def _is_intact(self, memory: HostBatchMemory) -> bool:
+        return bool(self._ring.accepts(memory.arrays))
 
     def _new_block(self, batch_size: int) -> BatchBlock:
         return NativeBlock(self._layout, batch_size, weighted=self.priorities is not None)
@@ -112,6 +106,6 @@ def _tree_struct(levels: Sequence[Any], capacity: int) -> Any:
 def _input(column: Column) -> tuple[Any, ...]:
     """What a column takes as it is: kind, type number, bytes, shape, and the bounds of ints."""
     dtype = column.dtype
-    low, high = (0, 1) if dtype.kind == "b" else integer_limits(dtype)
+    low, high = integer_limits(dtype)
     high = min(high, 2**63 - 1)
     return dtype.kind, dtype.num, dtype.itemsize, column.shape, low, high

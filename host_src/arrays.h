@@ -17,6 +17,10 @@
 
 #include "common.cuh"
 
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "records are little-endian; without compiled loops NumPy does their work"
+#endif
+
 namespace host {
 
 // Below so many bytes a call keeps the GIL: to give it up and take it costs more.

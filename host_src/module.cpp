@@ -1,4 +1,7 @@
 // module.cpp - `cpreplay._native`: host loops for buffers in NumPy arrays.
+//
+// To be read in this order: cuda_on_host.h, rows.h, tree.h, draws.h, updates.h, then wide.h, and the types.
+// The reasons are in docs/design.md.
 #include "arrays.h"
 
 #include "block_type.h"

@@ -1,34 +1,25 @@
 // ring_type.h - `cpreplay._native.Ring`: the loops of a host buffer, on its arrays.
 //
-// A method that meets anything but the plainest input returns False before it has changed anything; the
-// NumPy code that it stands in for then does the call, and raises where there is something to raise.
+// `add`, `add_batch` and `update` return False where they meet anything but the plainest input, before they
+// have changed anything; the NumPy code that they stand in for then does the call, and raises where there is
+// something to raise. Draws and `store` are given what Python has looked at already.
 #pragma once
 #include "arrays.h"
 
 #include <numpy/random/bitgen.h>
 
-#include <cfloat>
-
 #include "draws.h"
 #include "rows.h"
 #include "updates.h"
+#include "values.h"
 
 namespace host {
-
-const int MAX_DIMS = 31;  // of a column
 
 // Updates of at most so many lanes keep the GIL; a lane costs some 20 ns.
 const i64 KEEP_GIL_LANES = 512;
 
-// What a column takes from a caller without a look by Python.
-struct input_t {
-    char kind;       // of the dtype: b, i, u, f
-    int type;        // NumPy's number of it
-    i64 itemsize;
-    int ndim;
-    i64 shape[MAX_DIMS];
-    i64 low, high;   // integers that it holds exactly
-};
+// Of an update, whose lanes are counted in 32 bits. Python refuses more.
+const i64 MAX_LANES = 0x7fffffff;
 
 // What calls work in, for as many lanes as the largest had.
 struct scratch_t {
@@ -46,7 +37,7 @@ struct Ring {
     PyObject* snapshots;  // a list: not empty while a save reads the rows
     control_t* control;
     i64* settled;         // rows ever written whose leaves are set; null without priorities
-    bitgen_t* words;      // null: Philox
+    bitgen_t* words;      // null: Philox, or words that come with each call
     columns_t columns;
     tree_t tree;
     storage_t storage;
@@ -64,31 +55,10 @@ static bool make_names() {
 
 // ---- construction
 
-static bool read_input(PyObject* spec, input_t* input) {
-    const char* kind;
-    PyObject* shape;
-    long long itemsize, low, high;
-    int type;
-    if (!PyArg_ParseTuple(spec, "siLO!LL", &kind, &type, &itemsize, &PyTuple_Type, &shape, &low,
-                          &high))
-        return false;
-    input->kind = kind[0];
-    input->type = type;
-    input->itemsize = itemsize;
-    input->ndim = (int)PyTuple_Size(shape);
-    input->low = low;
-    input->high = high;
-    if (input->ndim > MAX_DIMS) {
-        PyErr_SetString(PyExc_ValueError, "too many axes");
-        return false;
-    }
-    for (int i = 0; i < input->ndim; ++i) {
-        input->shape[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, i));
-        if (PyErr_Occurred()) return false;
-    }
-    return true;
-}
-
+// Ring(control, columns, storage, inputs, tree, settled, lock, snapshots, capsule, keep): the control block;
+// columns_t; the storage arrays; (kind, type number, bytes, shape, lowest and highest int) of each column;
+// tree_t and a counter, or None twice; the buffer's lock and list of snapshots; its generator's capsule, or
+// None; and what else the addresses in these are of.
 static PyObject* ring_new(PyTypeObject* type, PyObject* args, PyObject*) {
     PyObject *control, *columns, *storage, *inputs, *tree, *settled, *lock, *snapshots, *capsule;
     PyObject* keep;
@@ -109,6 +79,13 @@ static PyObject* ring_new(PyTypeObject* type, PyObject* args, PyObject*) {
         return PyErr_NoMemory();
     }
     self->words = words;
+    if (PyArray_NBYTES((PyArrayObject*)control) != sizeof(control_t) ||
+        PyArray_NBYTES((PyArrayObject*)columns) != sizeof(columns_t) ||
+        (tree != Py_None && PyArray_NBYTES((PyArrayObject*)tree) != sizeof(tree_t))) {
+        PyErr_SetString(PyExc_ValueError, "records of another size are wanted");
+        Py_DECREF(self);
+        return nullptr;
+    }
     self->control = (control_t*)data_of(control);
     memcpy(&self->columns, data_of(columns), sizeof self->columns);
     self->storage.count = PyList_Size(storage);
@@ -133,9 +110,7 @@ static PyObject* ring_new(PyTypeObject* type, PyObject* args, PyObject*) {
         memcpy(&self->tree, data_of(tree), sizeof self->tree);
         self->settled = (i64*)data_of(settled);
     }
-    Py_INCREF(lock);
     self->lock = lock;
-    Py_INCREF(snapshots);
     self->snapshots = snapshots;
     self->keep = Py_NewRef(args);
     return (PyObject*)self;
@@ -145,8 +120,6 @@ static void ring_dealloc(PyObject* object) {
     Ring* self = (Ring*)object;
     delete self->scratch;
     Py_XDECREF(self->keep);
-    Py_XDECREF(self->lock);
-    Py_XDECREF(self->snapshots);
     free_object(object);
 }
 
@@ -160,91 +133,6 @@ static int is_free(Ring* self) {
     const int free = locked == Py_False;
     Py_DECREF(locked);
     return free;
-}
-
-static bool is_row_of(const input_t& input, PyArrayObject* array, int first) {
-    if (PyArray_TYPE(array) != input.type || !PyArray_ISCARRAY_RO(array) ||
-        PyArray_NDIM(array) != input.ndim + first)
-        return false;
-    for (int i = 0; i < input.ndim; ++i)
-        if (PyArray_DIM(array, i + first) != input.shape[i]) return false;
-    return true;
-}
-
-// A float that its column holds, and that rounds to no subnormal one.
-template <typename T>
-static bool put_float(double value, double largest, double smallest, u8* out) {
-    const double size = fabs(value);
-    if (!(size <= largest) || (size < smallest && size != 0.0)) return false;
-    const T stored = (T)value;
-    memcpy(out, &stored, sizeof stored);
-    return true;
-}
-
-template <typename T>
-static bool put_integer(i64 value, u8* out) {
-    const T stored = (T)value;
-    memcpy(out, &stored, sizeof stored);
-    return true;
-}
-
-static bool put_number(const input_t& input, double value, u8* out) {
-    if (input.kind != 'f') return false;
-    if (input.itemsize == 4) return put_float<float>(value, FLT_MAX, FLT_MIN, out);
-    if (input.itemsize == 8) return put_float<double>(value, DBL_MAX, DBL_MIN, out);
-    return false;
-}
-
-static bool put_whole(const input_t& input, i64 value, u8* out) {
-    if (input.kind == 'b' || value < input.low || value > input.high) return false;
-    if (input.kind == 'f') return put_number(input, (double)value, out);
-    switch (input.itemsize) {
-        case 1: return put_integer<signed char>(value, out);
-        case 2: return put_integer<short>(value, out);
-        case 4: return put_integer<i32>(value, out);
-        case 8: return put_integer<i64>(value, out);
-    }
-    return false;
-}
-
-// One value of a row as its column stores it, in `out`, or from where it lies. False: not for here.
-static bool take_value(const input_t& input, const column_t& column, PyObject* value, u8* out,
-                const u8** from) {
-    *from = out;
-    if (column.codec != QUANTIZED && input.kind != 'b' && is_array(value)) {
-        PyArrayObject* array = (PyArrayObject*)value;
-        if (!is_row_of(input, array, 0)) return false;
-        *from = (const u8*)PyArray_DATA(array);
-        return true;
-    }
-    if (input.ndim || column.codec == QUANTIZED) return false;
-    if (PyBool_Check(value)) {
-        if (input.kind != 'b') return false;
-        *out = value == Py_True;
-        return true;
-    }
-    if (PyFloat_Check(value)) return put_number(input, PyFloat_AsDouble(value), out);
-    if (PyLong_CheckExact(value)) {
-        int overflow;
-        const i64 whole = PyLong_AsLongLongAndOverflow(value, &overflow);
-        return !overflow && put_whole(input, whole, out);
-    }
-    if (PyArray_IsScalar(value, Bool)) {
-        if (input.kind != 'b') return false;
-        PyArray_ScalarAsCtype(value, out);
-        return true;
-    }
-    if (PyArray_IsScalar(value, Float) && input.kind == 'f' && input.itemsize == 4) {
-        float number;
-        PyArray_ScalarAsCtype(value, &number);
-        return put_number(input, (double)number, out);
-    }
-    if (sizeof(long) == 8 && PyArray_IsScalar(value, Long)) {
-        long whole;
-        PyArray_ScalarAsCtype(value, &whole);
-        return put_whole(input, (i64)whole, out);
-    }
-    return false;
 }
 
 // add(values) -> whether the row was stored.
@@ -327,41 +215,39 @@ static PyObject* ring_store(PyObject* object, PyObject* args) {
 
 // ---- draws
 
-static bool is_vector(PyObject* value, int type, i64 length) {
-    PyArrayObject* array = (PyArrayObject*)value;
-    return is_array(value) && PyArray_TYPE(array) == type && PyArray_ISCARRAY_RO(array) &&
-           PyArray_NDIM(array) == 1 && (length < 0 || PyArray_DIM(array, 0) == length);
-}
-
-// Where an array lies that a draw may fill with so many bytes, or null.
-static u8* room_in(PyObject* value, i64 nbytes) {
-    PyArrayObject* array = (PyArrayObject*)value;
-    const bool fits = is_array(value) && PyArray_ISCARRAY(array) && PyArray_NBYTES(array) == nbytes;
-    return fits ? (u8*)PyArray_DATA(array) : nullptr;
-}
-
-// The arrays of a minibatch as `Block.new` gave them: columns, indices, weights and tokens. False: they
-// are not as they were made.
+// The arrays of a minibatch: columns, indices, weights and tokens. False: they are not as `Block.new` has
+// made them, which NumPy lets a caller do.
 static bool read_target(Ring* self, PyObject* arrays, target_t* target) {
     const i64 count = self->columns.count;
     if (!PyTuple_Check(arrays) || PyTuple_Size(arrays) != count + 3) return false;
     PyObject* indices = PyTuple_GetItem(arrays, count);
     if (!is_vector(indices, NPY_INT64, -1)) return false;
     const i64 lanes = target->lanes = PyArray_DIM((PyArrayObject*)indices, 0);
-    target->indices = (i64*)room_in(indices, lanes * 8);
+    target->indices = (i64*)room_in(indices, INDEX, lanes);
     bool fits = target->indices;
     for (i64 i = 0; i < count; ++i) {
-        target->at[i] = room_in(PyTuple_GetItem(arrays, i), lanes * self->columns.at[i].bytes);
+        target->at[i] = room_in(PyTuple_GetItem(arrays, i), self->inputs[i], lanes);
         fits = fits && target->at[i];
     }
     target->weights = nullptr;
     target->tokens = nullptr;
     if (self->settled) {
-        target->weights = (float*)room_in(PyTuple_GetItem(arrays, count + 1), lanes * 4);
-        target->tokens = (u64*)room_in(PyTuple_GetItem(arrays, count + 2), lanes * 8);
+        target->weights = (float*)room_in(PyTuple_GetItem(arrays, count + 1), WEIGHT, lanes);
+        target->tokens = (u64*)room_in(PyTuple_GetItem(arrays, count + 2), TOKEN, lanes);
         fits = fits && target->weights && target->tokens;
     }
     return fits;
+}
+
+// accepts(arrays) -> whether a draw may fill them.
+static PyObject* ring_accepts(PyObject* object, PyObject* arrays) {
+    target_t target;
+    return PyBool_FromLong(read_target((Ring*)object, arrays, &target));
+}
+
+static PyObject* not_accepted() {
+    PyErr_SetString(PyExc_ValueError, "arrays that are accepted are wanted");
+    return nullptr;
 }
 
 // The words of a draw: those that were given, the generator's, or null for Philox. False with an error.
@@ -382,20 +268,25 @@ static bool words_for(Ring* self, PyObject* given, i64 lanes, const u64** words)
     return true;
 }
 
-// sample(arrays, words) -> whether it was done: draws by the policy in force. Called under the lock.
+// Rows that have to get their leaves before the tree is looked at.
+static i64 unsettled(const Ring* self) {
+    return self->settled ? self->control->total - *self->settled : 0;
+}
+
+// sample(arrays, words): draws by the policy in force. Called under the lock.
 static PyObject* ring_sample(PyObject* object, PyObject* const* args, Py_ssize_t count) {
     Ring* self = (Ring*)object;
     target_t target;
     const u64* words;
     if (count != 2) return wrong_arguments();
-    if (!read_target(self, args[0], &target)) Py_RETURN_FALSE;
+    if (!read_target(self, args[0], &target)) return not_accepted();
     if (target.weights && !make_room(&self->scratch->raw, target.lanes)) return nullptr;
     if (!words_for(self, args[1], target.lanes, &words)) return nullptr;
     {
-        const without_gil_t without_gil(target.lanes * self->row_bytes > KEEP_GIL_BYTES);
+        const without_gil_t without_gil(target.lanes * self->row_bytes > KEEP_GIL_BYTES ||
+                                        unsettled(self) > KEEP_GIL_LANES);
         if (target.weights) {
-            settle(self->control, self->tree, *self->settled);
-            *self->settled = self->control->total;
+            settle(self->control, self->tree, self->settled);
             sample_by_priority(self->control, self->tree, words, self->columns, self->storage,
                                target, self->scratch->raw.data());
         } else {
@@ -404,10 +295,10 @@ static PyObject* ring_sample(PyObject* object, PyObject* const* args, Py_ssize_t
         }
         end_draw(self->control, true);
     }
-    Py_RETURN_TRUE;
+    Py_RETURN_NONE;
 }
 
-// sample_range(arrays, words, low, high) -> whether it was done. Called under the lock.
+// sample_range(arrays, words, low, high). Called under the lock.
 static PyObject* ring_sample_range(PyObject* object, PyObject* const* args, Py_ssize_t count) {
     Ring* self = (Ring*)object;
     target_t target;
@@ -415,7 +306,7 @@ static PyObject* ring_sample_range(PyObject* object, PyObject* const* args, Py_s
     if (count != 4) return wrong_arguments();
     const i64 low = PyLong_AsLongLong(args[2]), high = PyLong_AsLongLong(args[3]);
     if (PyErr_Occurred()) return nullptr;
-    if (!read_target(self, args[0], &target)) Py_RETURN_FALSE;
+    if (!read_target(self, args[0], &target)) return not_accepted();
     if (!words_for(self, args[1], target.lanes, &words)) return nullptr;
     {
         const without_gil_t without_gil(target.lanes * self->row_bytes > KEEP_GIL_BYTES);
@@ -423,7 +314,7 @@ static PyObject* ring_sample_range(PyObject* object, PyObject* const* args, Py_s
         gather(self->columns, self->storage, target);
         end_draw(self->control, false);
     }
-    Py_RETURN_TRUE;
+    Py_RETURN_NONE;
 }
 
 // ---- priorities
@@ -436,9 +327,9 @@ static PyObject* ring_update(PyObject* object, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OOO", &rows, &tokens, &errors)) return nullptr;
     if (!is_vector(rows, NPY_INT64, -1)) Py_RETURN_FALSE;
     const i64 lanes = PyArray_DIM((PyArrayObject*)rows, 0);
-    const bool wide = is_vector(errors, NPY_FLOAT64, lanes);
-    if (lanes < 1 || (!wide && !is_vector(errors, NPY_FLOAT32, lanes))) Py_RETURN_FALSE;
-    update_t update = {lanes, (const i64*)data_of(rows), nullptr, data_of(errors), wide ? 8 : 4};
+    const bool is_double = is_vector(errors, NPY_FLOAT64, lanes);
+    if (lanes < 1 || lanes > MAX_LANES || (!is_double && !is_vector(errors, NPY_FLOAT32, lanes))) Py_RETURN_FALSE;
+    update_t update = {lanes, (const i64*)data_of(rows), nullptr, data_of(errors), is_double ? 8 : 4};
     if (tokens != Py_None) {
         PyArrayObject* array = (PyArrayObject*)tokens;
         if (!is_array(tokens) || PyArray_TYPE(array) != NPY_INT32 ||
@@ -457,9 +348,8 @@ static PyObject* ring_update(PyObject* object, PyObject* args) {
                                    scratch.slots.data(), slots};
     bool good;
     {
-        const without_gil_t without_gil(lanes > KEEP_GIL_LANES);
-        settle(self->control, self->tree, *self->settled);
-        *self->settled = self->control->total;
+        const without_gil_t without_gil(lanes + unsettled(self) > KEEP_GIL_LANES);
+        settle(self->control, self->tree, self->settled);
         const judgement_t found = judge_all(self->control, update, work);
         good = found.is_good;
         if (good) write_all(self->control, self->tree, work, found);
@@ -472,6 +362,7 @@ static PyMethodDef ring_methods[] = {
     {"add", ring_add, METH_O, "Store a row, if its values are plain and the buffer is free."},
     {"add_batch", ring_add_batch, METH_O, "Store a small batch, likewise."},
     {"store", ring_store, METH_VARARGS, "Store rows of the stored dtypes."},
+    {"accepts", ring_accepts, METH_O, "Whether a draw may fill these arrays."},
     {"sample", (PyCFunction)(void*)ring_sample, METH_FASTCALL, "Draw by the policy in force, and gather."},
     {"sample_range", (PyCFunction)(void*)ring_sample_range, METH_FASTCALL, "Draw from a range of rows, and gather."},
     {"update", ring_update, METH_VARARGS, "Give rows new priorities, if all lanes are good."},

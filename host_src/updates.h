@@ -12,10 +12,11 @@
 
 namespace host {
 
-// Gives rows that were added since `settled` their leaves: those of the total before the total now.
-static void settle(const control_t* c, const tree_t& tree, i64 settled) {
-    const i64 added = c->total - settled;
-    const i64 count = added < c->capacity ? added : c->capacity;
+// Gives rows that were added since their leaves: those of the total before the total now, of which
+// `settled` have theirs.
+static void settle(const control_t* c, const tree_t& tree, i64* settled) {
+    const i64 count = min_of(c->total - *settled, c->capacity);
+    *settled = c->total;
     if (count <= 0) return;
     const i64 first = (c->total - count) % c->capacity;
     const float leaf = leaf_of(c, c->max_priority);
@@ -62,7 +63,8 @@ struct judgement_t {
     double largest;  // priority of those that count
 };
 
-// Judges all lanes, and changes nothing.
+// Judges all lanes, and changes nothing. Other than on a card, a row that is not held and a token of another
+// buffer refuse the whole update.
 static judgement_t judge_all(const control_t* c, const update_t& u, const update_scratch_t& s) {
     const i64 size = ring_size(c);
     judgement_t found = {false, 0, 0, 0.0};

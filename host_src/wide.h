@@ -163,7 +163,7 @@ WIDE static inline __m256d polynomial(const double (&terms)[count], __m256d x) {
     return sum;
 }
 
-// log2 of positive normal numbers below 2**1000: with x = m * 2**k and m in [0.7, 1.42), and
+// log2 of positive normal numbers below 2**1000: with x = m * 2**k and m in [0.7, 1.4), and
 // s = (m - 1) / (m + 1), it is k + 2 / ln 2 * (s + s**3 / 3 + s**5 / 5 + ...); |s| < 0.1765. The terms
 // from s**19 on are below 2**-50.
 WIDE static inline __m256d log2_of(__m256d x) {

@@ -95,7 +95,7 @@ def real_gpu() -> Backend:
     pytest.skip(reason)
 
 
-def _require_native() -> None:
+def require_native() -> None:
     """Skip a test where the compiled loops are not built; fail it where they have to be."""
     if native.MISSING is None:
         return
@@ -108,7 +108,7 @@ def _backend(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
     if name in HOSTS:
         monkeypatch.setenv("CPREPLAY_HOST", HOSTS[name])
         if name == "native":
-            _require_native()
+            require_native()
         yield Backend(name)
         return
     backend = real_gpu() if name == "gpu" else emulated(monkeypatch, int(name.split("-")[1]))
@@ -119,7 +119,7 @@ def _backend(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
 @pytest.fixture
 def compiled_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """Host buffers work by compiled loops."""
-    _require_native()
+    require_native()
     monkeypatch.setenv("CPREPLAY_HOST", "native")
 
 

@@ -23,6 +23,7 @@ def fingerprint(backend: Backend, buffer: Any) -> dict[str, Any]:
             backend.numpy(level).tobytes() for level in (priorities.levels() if priorities else ())
         ],
         "control": buffer._ops.control(),
+        "generator": repr(buffer._ops.generator()),
         "stats": buffer.stats(),
         "size": len(buffer),
         "head": buffer.head,

@@ -59,7 +59,7 @@ def test_a_state_without_all_of_its_rows_changes_nothing(cut: str, backend: Back
     buffer, state = filled(backend, 4), filled(backend).state()
     kept = 5 if cut == "fewer rows" else 0
     state["rows"] = {name: values[:kept] for name, values in state["rows"].items()}
-    with refused(backend, buffer, CheckpointError, "holds 6 rows", f"has {kept} of them"):
+    with refused(backend, buffer, CheckpointError, "6 rows are held", f"have {kept} rows"):
         buffer.restore(state)
 
 
