@@ -44,31 +44,20 @@ _OPS = [
     Mutant(
         "        self.add_batch_plain = self._ring.add_batch  # type: ignore[method-assign]\n", ""
     ),
-    Mutant("            self.priorities.update_plain = plain  # type: ignore[method-assign]\n", ""),
+    Mutant(
+        """        if self.priorities is not None:
+            self.priorities.update_plain = self._ring.update  # type: ignore[method-assign]
+""",
+        "",
+    ),
     Mutant("np.ascontiguousarray(values[mask])", "np.ascontiguousarray(values[~mask])"),
     # Draws
-    Mutant(
-        "            self.priorities.mend()\n        memory", "            pass\n        memory"
-    ),
-    Mutant(
-        "purpose = ROWS if self.priorities is None else TARGETS",
-        "purpose = ROWS",
-        equivalent=_GENERATORS,
-    ),
-    Mutant("lanes, low, high, words)", "lanes, low, high - 1, words)"),
-    Mutant("lanes, low, high, words)", "lanes, 0, high, words)"),
-    Mutant("draw(self._draws.item(), lanes", "draw(0, lanes", equivalent=_GENERATORS),
-    # Updates
-    Mutant(
-        "    priorities.mend()\n    return",
-        "    return",
-        equivalent="the sums stay marked as broken off, and whoever reads them next mends them",
-    ),
-    Mutant("ring.update(rows, tokens, td_errors)", "ring.update(rows, None, td_errors)"),
-    Mutant(
-        "return bool(ring.update(rows, tokens, td_errors))",
-        "ring.update(rows, tokens, td_errors)\n    return True",
-    ),
+    Mutant("            self.priorities.mend()\n", ""),
+    Mutant("            purpose = TARGETS\n", "", equivalent=_GENERATORS),
+    Mutant("words, low, high)", "words, low, high - 1)"),
+    Mutant("words, low, high)", "words, 0, high)"),
+    Mutant("draw(self._draws.item(), len", "draw(0, len", equivalent=_GENERATORS),
+    Mutant("return np.ascontiguousarray(words)", "return np.ascontiguousarray(words[::-1])"),
 ]
 
 _NSTEP = [
