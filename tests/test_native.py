@@ -1,10 +1,12 @@
 """Compiled loops on the host: that plain calls go by them, and odd ones fare as without them."""
 
 import gc
+import mmap
 import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -111,13 +113,17 @@ def test_odd_values_fare_as_without_compiled_code(
         assert says in results[0][1]
 
 
-def test_an_add_waits_for_who_holds_the_lock() -> None:
+@pytest.mark.parametrize("rows", [None, 1, 3])
+def test_an_add_waits_for_who_holds_the_lock(rows: int | None) -> None:
     buffer = StoreReplay(1, 1, 4)
-    obs = np.zeros(1, np.float32)
+    obs = np.zeros((rows or 1, 1), np.float32)
     added = threading.Event()
 
     def act() -> None:
-        buffer.add(obs, obs, 0.0, obs, False)
+        if rows is None:
+            buffer.add(obs[0], obs[0], 0.0, obs[0], False)
+        else:
+            buffer.add_batch(obs, obs, obs[:, 0], obs, np.zeros(rows, bool))
         added.set()
 
     with buffer._lock:
@@ -126,7 +132,7 @@ def test_an_add_waits_for_who_holds_the_lock() -> None:
         assert not added.wait(0.05)
         assert len(buffer) == 0
     thread.join()
-    assert len(buffer) == 1
+    assert len(buffer) == (rows or 1)
 
 
 def test_an_add_during_a_save_puts_its_chunk_aside(tmp_path: Any) -> None:
@@ -197,6 +203,200 @@ def test_rows_are_free_as_soon_as_the_buffer_is() -> None:
         assert records() is None
     finally:
         gc.enable()
+
+
+def test_nothing_is_held_of_a_buffer_that_is_gone() -> None:
+    types = [native.compiled().Ring, native.compiled().Block, native.compiled().Steps]
+    gc.disable()
+    try:
+        counts = [sys.getrefcount(kind) for kind in types]
+        buffer = StoreReplay(1, 1, 4)
+        buffer.make_batch(2)
+        NStepBuffer(2, (3,), (), 0.9)
+        lock, snapshots, nothing = buffer._lock, buffer._snapshots, [0]
+        del buffer
+        assert sys.getrefcount(lock) == sys.getrefcount(snapshots) == sys.getrefcount(nothing)
+        assert [sys.getrefcount(kind) for kind in types] == counts
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("nbytes", [64, 704, 100_032])
+def test_a_minibatch_lies_within_its_memory_on_a_cache_line(nbytes: int) -> None:
+    members = ((0, np.dtype("u1"), (64,)), (nbytes - 8, np.dtype("i8"), (1,)))
+    block = native.compiled().Block(nbytes, members)
+    kept: list[Any] = []
+    for size in range(40):  # memory that begins elsewhere
+        arrays = block.new()
+        kept += [arrays, np.empty(size)]
+        first, last = (array.ctypes.data for array in arrays)
+        memory = arrays[0].base
+        assert memory is arrays[1].base
+        assert first % 64 == 0
+        assert last == first + nbytes - 8
+        assert memory.ctypes.data <= first
+        assert last + 8 <= memory.ctypes.data + memory.nbytes
+
+
+def test_a_minibatch_keeps_its_memory_and_dtypes_as_long_as_it_is_there() -> None:
+    dtype = np.dtype([("a", "f4")])  # of nobody else
+    others = sys.getrefcount(dtype)
+    block = native.compiled().Block(64, ((0, dtype, (2,)), None))
+    assert sys.getrefcount(dtype) == others + 1
+    array, nothing = block.new()
+    assert nothing is None
+    assert sys.getrefcount(dtype) == others + 2
+    memory = weakref.ref(array.base)
+    del array
+    assert memory() is None
+    assert sys.getrefcount(dtype) == others + 1
+    del block
+    assert sys.getrefcount(dtype) == others
+
+
+def test_pending_steps_are_free_as_soon_as_their_buffer_is() -> None:
+    gc.disable()
+    try:
+        steps = NStepBuffer(2, (3,), (), 0.9)
+        steps.append(np.ones(3, np.float32), 0.0, 1.0, np.ones(3, np.float32), False, False)
+        pending = weakref.ref(steps._ops._pending["reward"])
+        assert pending() is not None
+        del steps
+        assert pending() is None
+    finally:
+        gc.enable()
+
+
+def same(array: Any) -> Any:
+    return array
+
+
+def apart(array: Any) -> Any:
+    return np.repeat(array, 2, axis=0)[::2]
+
+
+def swapped(array: Any) -> Any:
+    return array.astype(array.dtype.newbyteorder())
+
+
+def column_wise(array: Any) -> Any:
+    return np.asfortranarray(array)
+
+
+def of(dtype: str) -> Callable[[Any], Any]:
+    return lambda array: array.astype(dtype)
+
+
+ODD_UPDATES = {
+    "plain": (same, same, same),
+    "rows of int32": (of("int32"), same, same),
+    "rows of float64": (of("float64"), same, same),
+    "rows apart": (apart, same, same),
+    "rows of another byte order": (swapped, same, same),
+    "a list of rows": (list, same, same),
+    "errors of int64": (same, of("int64"), same),
+    "errors of float16": (same, of("float16"), same),
+    "errors apart": (same, apart, same),
+    "errors of another byte order": (same, swapped, same),
+    "tokens of int64": (same, same, of("int64")),
+    "tokens apart": (same, same, apart),
+    "tokens of another byte order": (same, same, swapped),
+    "tokens column by column": (same, same, column_wise),
+}
+
+
+@pytest.mark.parametrize("odd", ODD_UPDATES.values(), ids=ODD_UPDATES)
+def test_odd_updates_are_read_or_refused_and_never_misread(odd: Any) -> None:
+    odd_rows, odd_errors, odd_tokens = odd
+    buffer = StoreReplay(1, 1, 8, prioritized=True, seed=0)
+    buffer.configure_per(1.0, 0.4, 0.0)
+    rows = np.zeros((8, 1), np.float32)
+    buffer.add_batch(rows, rows, rows[:, 0].copy(), rows, np.zeros(8, bool))
+    batch = buffer.sample(64)
+    buffer.add_batch(rows[:3], rows[:3], rows[:3, 0].copy(), rows[:3], np.zeros(3, bool))
+    errors = batch.indices + 2.0
+    stale = int(np.count_nonzero(batch.indices < 3))
+    assert 0 < stale < 64
+    batch._tokens = odd_tokens(batch._tokens)
+    batch.indices = odd_rows(batch.indices)
+    try:
+        buffer.update_priorities(batch, odd_errors(errors))
+    except (ValueError, TypeError):
+        assert odd is not ODD_UPDATES["plain"]
+        assert buffer._ops.priorities.leaves(8).tolist() == [1.0] * 8
+        return
+    assert buffer._ops.priorities.leaves(8).tolist() == [1, 1, 1, 5, 6, 7, 8, 9]
+    assert buffer.stats()["stale_updates"] == stale
+
+
+@pytest.mark.parametrize(
+    ("rows", "tokens", "errors"),
+    [
+        ((2, 1), (2, 2), (2, 1)),
+        ((2,), (2, 2), (3,)),
+        ((2,), (2, 2), (1,)),
+        ((2,), (2, 2), (2, 1)),
+        ((2,), (1, 2), (2,)),
+        ((2,), (3, 2), (2,)),
+        ((2,), (2, 1), (2,)),
+        ((2,), (2, 3), (2,)),
+        ((2,), (2,), (2,)),
+        ((2,), (2, 2, 1), (2,)),
+    ],
+)
+def test_updates_of_other_shapes_are_refused(rows: Any, tokens: Any, errors: Any) -> None:
+    buffer = StoreReplay(1, 1, 8, prioritized=True, seed=0)
+    row = np.zeros(1, np.float32)
+    buffer.add(row, row, 0.0, row, False)
+    batch = buffer.sample(2)
+    batch.indices = np.zeros(rows, np.int64)
+    batch._tokens = np.resize(batch._tokens, tokens)
+    with pytest.raises(ValueError, match="shape"):
+        buffer.update_priorities(batch, np.ones(errors))
+    assert buffer.stats()["max_priority"] == 1.0
+
+
+@pytest.mark.parametrize("lanes", [2, 7, 100, 512, 700])
+def test_the_largest_priority_is_of_the_last_lane_of_a_row(lanes: int) -> None:
+    rng = np.random.default_rng(lanes)
+    column = np.zeros((1000, 1), np.float32)
+    for span in (1000, lanes, 2) * 10:
+        buffer = StoreReplay(1, 1, 1000, prioritized=True)
+        buffer.add_batch(column, column, column[:, 0].copy(), column, np.zeros(1000, bool))
+        rows, errors = rng.integers(0, span, lanes), 2.0 + rng.random(lanes)
+        errors[: lanes // 3] += 1.0  # those that are overwritten, mostly
+        for _ in range(2):
+            buffer.update_priorities(rows, errors)
+        written = dict(zip(rows.tolist(), errors.tolist(), strict=True))
+        assert buffer.stats()["max_priority"] == max(written.values()) + 1e-6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_what_updates_work_in_is_free_as_soon_as_the_buffer_is() -> None:
+    rows, errors = np.zeros(300_000, np.int64), np.ones(300_000)  # which work in 11 MB
+    held = []
+    for _ in range(12):
+        buffer = StoreReplay(1, 1, 10, prioritized=True)
+        buffer.add(rows[:1].astype(np.float32), np.zeros(1, np.float32), 0.0, np.zeros(1), False)
+        buffer.update_priorities(rows, errors)
+        del buffer
+        with open("/proc/self/statm", encoding="ascii") as file:
+            held.append(int(file.read().split()[1]) * mmap.PAGESIZE)
+    assert held[-1] - held[1] < 50e6
+
+
+def test_a_ring_refuses_what_is_no_minibatch_of_its_own() -> None:
+    ring = StoreReplay(1, 1, 4)._ops._ring
+    for arguments in ((), (None,), (None, None), ((), None), ((None,) * 7, None), (1, 2, 3)):
+        with pytest.raises(TypeError, match="wanted"):
+            ring.sample(*arguments)
+        with pytest.raises(TypeError, match="wanted"):
+            ring.sample_range(*arguments)
+    for arguments in ((None, None, 0, 1), ((), None, 0, 1)):
+        with pytest.raises(TypeError, match="wanted"):
+            ring.sample_range(*arguments)
+    assert not ring.add((0.0,))
+    assert not ring.add_batch((np.zeros((1, 1), np.float32),))
 
 
 def test_steps_from_several_threads_come_out_whole() -> None:

@@ -225,3 +225,27 @@ def test_targets_beyond_a_nodes_sum_go_to_its_last_child_with_mass() -> None:
 
     wide, plain = both_ways(results)
     assert wide == plain
+
+
+@pytest.mark.parametrize("wide", [True, False], ids=["wide", "plain"])
+@pytest.mark.parametrize("batch_size", [256, 1024, 32768])  # by each of the ways down
+def test_a_target_at_a_nodes_sum_goes_to_its_last_child_with_mass(
+    batch_size: int, wide: bool
+) -> None:
+    # Nodes of 15 leaves of 1 and one without mass, which say that they hold twice as much.
+    buffer = full(1.0, 1.0, 4096)
+    buffer.sample(1)  # gives the rows their leaves
+    leaves, *sums = buffer._ops.priorities.levels()
+    leaves[15:4096:16] = 0.0
+    for level, nodes, held in zip(sums, (256, 16, 1), (30.0, 480.0, 7680.0), strict=True):
+        level[:nodes] = held
+    batch = buffer.make_batch(batch_size)
+    ahead = 0.5 if batch_size == 256 else 0.0  # of a slice
+    with loops(wide=wide):
+        words = np.full(batch_size, int(ahead * 2**64), np.uint64)
+        buffer._ops._ring.sample(batch._memory.arrays, words)
+    targets = (np.arange(batch_size) + ahead) * 7680 / batch_size
+    assert np.count_nonzero(targets % 30 == 15) == 256
+    assert batch.indices.tolist() == [
+        int(target // 30) * 16 + min(14, int(target % 30)) for target in targets
+    ]
