@@ -15,6 +15,7 @@ import pytest
 from cpreplay import ConfigurationError, NStepBuffer, StoreReplay, native
 from cpreplay.host_ops import HostOps
 from cpreplay.native_ops import NativeOps
+from tests.golden import reference
 
 pytestmark = pytest.mark.usefixtures("compiled_loops")
 
@@ -80,6 +81,26 @@ def test_plain_batches_draws_and_updates_are_compiled_codes(
     assert buffer.stats()["max_priority"] == max(1.0, float(batch.reward.max()) + 1e-6)
 
 
+@pytest.mark.parametrize("rng", ["philox", "pcg64"])
+def test_minibatches_of_several_chunks_have_the_rows_that_their_words_say(rng: str) -> None:
+    buffer = StoreReplay(
+        1, 1, 1000, prioritized=True, seed=5, rng="philox" if rng == "philox" else None
+    )
+    buffer.configure_per(1.0, 0.4, 0.0)
+    column = np.arange(1000, dtype=np.float32)
+    rows = column[:, None].copy()
+    buffer.add_batch(rows, rows, column, rows, column % 3 == 0)
+    words = reference.word_source(rng, 5)
+    tree = reference.SumTree([1.0] * 1000)
+    for batch_size in (1, 127, 128, 129, 300, 1000):
+        batch = buffer.sample(batch_size)
+        drawn = tree.draw(words.next_reals(batch_size))
+        assert batch.indices.tolist() == drawn
+        assert batch.obs[:, 0].tolist() == batch.reward.tolist() == drawn
+        assert batch.terminated.tolist() == [row % 3 == 0 for row in drawn]
+        assert batch.weights.tolist() == [1.0] * batch_size
+
+
 # What compiled code must leave to NumPy's, which casts it, or refuses it in words.
 ODD_REWARDS = {
     "NaN": (float("nan"), None),
@@ -90,6 +111,7 @@ ODD_REWARDS = {
     "None": (None, "reward"),
     "a list": ([0.5], "reward"),
     "True": (True, None),
+    "np.True_": (np.True_, None),
 }
 
 
@@ -102,7 +124,8 @@ def test_odd_values_fare_as_without_compiled_code(
         monkeypatch.setenv("CPREPLAY_HOST", choice)
         buffer = StoreReplay(2, 1, 4)
         try:
-            buffer.add([1.0, 2.0], [0.0], reward, np.ones(2, np.float64), False)
+            obs = np.ones(2, np.float32)  # so that it is up to the reward who does the call
+            buffer.add(obs, obs[:1], reward, obs, False)
         except (ValueError, TypeError) as error:
             results.append((type(error), str(error), len(buffer)))
         else:
@@ -111,6 +134,40 @@ def test_odd_values_fare_as_without_compiled_code(
     assert (says is None) == (results[0][0] is None)
     if says is not None:
         assert says in results[0][1]
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("kind", ["int", "uint"])
+def test_integers_are_stored_up_to_their_dtypes_limits_and_refused_beyond(
+    kind: str, bits: int
+) -> None:
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if kind == "int" else (0, 2**bits - 1)
+    buffer = StoreReplay(1, (), 100, action_dtype=f"{kind}{bits}")
+    obs = np.zeros(1, np.float32)
+    values = [low, high, low + 1, high - 1, high // 3]
+    for value in values:
+        buffer.add(obs, value, 0.0, obs, False)
+        if value < 2**63:
+            buffer.add(obs, np.int64(value), 0.0, obs, False)
+    stored = buffer.column("action")[: len(buffer)].tolist()
+    assert stored == [value for value in values for _ in range(1 + (value < 2**63))]
+    refused: list[Any] = [low - 1, high + 1, 2**64 + 5, -(2**70), 2.5]
+    if bits < 64:
+        refused += [np.int64(low - 1), np.int64(high + 1)]
+    for value in refused:
+        with pytest.raises((ValueError, TypeError), match="action"):
+            buffer.add(obs, value, 0.0, obs, False)
+    assert len(buffer) == len(stored)
+
+
+@pytest.mark.parametrize(
+    "value", [True, False, np.True_, np.False_, np.array(True), np.array(2, "b").view(bool)]
+)
+def test_a_boolean_is_stored_as_0_or_1(value: Any) -> None:
+    buffer = StoreReplay(1, 1, 4)
+    obs = np.zeros(1, np.float32)
+    buffer.add(obs, obs, 0.0, obs, value)
+    assert buffer.column("terminated").view(np.uint8)[0] == int(bool(value))
 
 
 @pytest.mark.parametrize("rows", [None, 1, 3])
@@ -312,11 +369,13 @@ def test_odd_updates_are_read_or_refused_and_never_misread(odd: Any) -> None:
     buffer.configure_per(1.0, 0.4, 0.0)
     rows = np.zeros((8, 1), np.float32)
     buffer.add_batch(rows, rows, rows[:, 0].copy(), rows, np.zeros(8, bool))
-    batch = buffer.sample(64)
+    before = buffer.sample(64)
     buffer.add_batch(rows[:3], rows[:3], rows[:3, 0].copy(), rows[:3], np.zeros(3, bool))
+    batch = buffer.sample(64)
+    batch.indices[::2], batch._tokens[::2] = before.indices[::2], before._tokens[::2]
     errors = batch.indices + 2.0
-    stale = int(np.count_nonzero(batch.indices < 3))
-    assert 0 < stale < 64
+    stale = int(np.count_nonzero(batch.indices[::2] < 3))
+    assert 0 < stale < 32
     batch._tokens = odd_tokens(batch._tokens)
     batch.indices = odd_rows(batch.indices)
     try:
@@ -325,7 +384,7 @@ def test_odd_updates_are_read_or_refused_and_never_misread(odd: Any) -> None:
         assert odd is not ODD_UPDATES["plain"]
         assert buffer._ops.priorities.leaves(8).tolist() == [1.0] * 8
         return
-    assert buffer._ops.priorities.leaves(8).tolist() == [1, 1, 1, 5, 6, 7, 8, 9]
+    assert buffer._ops.priorities.leaves(8).tolist() == [2, 3, 4, 5, 6, 7, 8, 9]
     assert buffer.stats()["stale_updates"] == stale
 
 
@@ -378,6 +437,7 @@ def test_what_updates_work_in_is_free_as_soon_as_the_buffer_is() -> None:
     for _ in range(12):
         buffer = StoreReplay(1, 1, 10, prioritized=True)
         buffer.add(rows[:1].astype(np.float32), np.zeros(1, np.float32), 0.0, np.zeros(1), False)
+        buffer.update_priorities(rows[:1], errors[:1])
         buffer.update_priorities(rows, errors)
         del buffer
         with open("/proc/self/statm", encoding="ascii") as file:
@@ -395,8 +455,16 @@ def test_a_ring_refuses_what_is_no_minibatch_of_its_own() -> None:
     for arguments in ((None, None, 0, 1), ((), None, 0, 1)):
         with pytest.raises(TypeError, match="wanted"):
             ring.sample_range(*arguments)
-    assert not ring.add((0.0,))
-    assert not ring.add_batch((np.zeros((1, 1), np.float32),))
+    row = np.zeros(1, np.float32)
+    whole: tuple[Any, ...] = (row, row, 0.0, row, False)
+    for values in (whole[:1], whole[:4], (*whole, 0.0), list(whole), None):
+        assert ring.add(values) is False
+    assert ring.add(whole) is True
+    rows = row[:, None]
+    whole = (rows, rows, row, rows, np.zeros(1, bool))
+    for values in (whole[:1], whole[:4], (*whole, row), list(whole), None):
+        assert ring.add_batch(values) is False
+    assert ring.add_batch(whole) is True
 
 
 def test_steps_from_several_threads_come_out_whole() -> None:
