@@ -311,6 +311,35 @@ def test_a_minibatch_keeps_its_memory_and_dtypes_as_long_as_it_is_there() -> Non
     assert sys.getrefcount(dtype) == others
 
 
+def test_a_ring_keeps_the_rows_it_works_on() -> None:
+    buffer = StoreReplay(1, 1, 4)
+    records, add = weakref.ref(buffer._ops._arrays[0]), buffer._ops.add_plain
+    del buffer
+    assert records() is not None
+    row = np.ones(1, np.float32)
+    assert add((row, row, 1.0, row, True))
+    del add
+    assert records() is None
+
+
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_rows_of_every_width_are_stored_and_gathered_whole(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    for width in range(1, 150):
+        buffer = StoreReplay(width, (), rows, obs_dtype="int8", action_dtype="int8", seed=0)
+        obs = rng.integers(-128, 128, (2, rows, width), np.int8)
+        numbers = np.arange(rows, dtype=np.float32)
+        buffer.add_batch(obs[0], obs[0, :, 0].copy(), numbers, obs[1], np.zeros(rows, bool))
+        batch = buffer.sample(11)
+        assert np.array_equal(batch.obs, obs[0, batch.indices])
+        assert np.array_equal(batch.action, obs[0, batch.indices, 0])
+        assert np.array_equal(batch.reward, batch.indices)
+        assert np.array_equal(batch.next_obs, obs[1, batch.indices])
+        buffer.add(obs[1, 0], 1, 7.0, obs[0, 0], True)
+        assert np.array_equal(buffer.column("obs"), [*obs[1, :1], *obs[0, 1:]])
+        assert np.array_equal(buffer.column("next_obs"), [*obs[0, :1], *obs[1, 1:]])
+
+
 def test_pending_steps_are_free_as_soon_as_their_buffer_is() -> None:
     gc.disable()
     try:
