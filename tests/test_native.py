@@ -336,6 +336,18 @@ def test_a_number_is_stored_as_a_code() -> None:
         buffer.add(1.1, 1.0, 2.0, 1.0, True)
 
 
+def test_a_row_of_floats_is_stored_as_codes_and_nothing_beside_it() -> None:
+    buffer = StoreReplay(3, (), 4, obs_store_dtype="uint8")
+    obs = np.array([0.0, 0.6, 1.0], np.float32)
+    for number in range(6):  # around the ring
+        buffer.add(obs, float(number), number, obs[::-1].copy(), True)
+    assert buffer.column("obs").tolist() == [[0, 153, 255]] * 4
+    assert buffer.column("next_obs").tolist() == [[255, 153, 0]] * 4
+    assert buffer.column("action").tolist() == [4, 5, 2, 3]
+    assert buffer.column("reward").tolist() == [4, 5, 2, 3]
+    assert buffer.column("terminated").tolist() == [True] * 4
+
+
 def test_a_ring_keeps_the_rows_it_works_on() -> None:
     buffer = StoreReplay(1, 1, 4)
     records, add = weakref.ref(buffer._ops._arrays[0]), buffer._ops.add_plain
