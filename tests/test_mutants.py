@@ -4,11 +4,12 @@ import collections
 
 import pytest
 
+from tests.mutants.host_loops import HOST_LOOPS, HOST_LOOPS_TESTS
 from tests.mutants.kernels import KERNEL_TESTS, KERNELS
 from tests.mutants.python import PYTHON, PYTHON_TESTS
 from tests.mutants.runner import ROOT
 
-MUTANTS = KERNELS | PYTHON
+MUTANTS = KERNELS | HOST_LOOPS | PYTHON
 
 
 @pytest.mark.parametrize("file", MUTANTS)
@@ -25,7 +26,7 @@ def test_every_mutant_is_listed_once(file: str) -> None:
 
 
 def test_the_files_with_mutants_have_tests_and_those_exist() -> None:
-    tests = KERNEL_TESTS | PYTHON_TESTS
+    tests = KERNEL_TESTS | HOST_LOOPS_TESTS | PYTHON_TESTS
     assert set(tests) == set(MUTANTS)
     names = {name for names in tests.values() for name in names if not name.startswith("-")}
     assert all((ROOT / "tests" / f"test_{name}.py").is_file() for name in names)

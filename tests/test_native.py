@@ -1,6 +1,7 @@
 """Compiled loops on the host: that plain calls go by them, and odd ones fare as without them."""
 
 import gc
+import mmap
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from cpreplay import ConfigurationError, NStepBuffer, ShapeError, StoreReplay, native
 from cpreplay.host_ops import HostOps
 from cpreplay.native_ops import NativeOps
+from tests.golden import reference
 
 pytestmark = pytest.mark.usefixtures("compiled_loops")
 
@@ -80,6 +82,26 @@ def test_plain_batches_draws_and_updates_are_compiled_codes(
     assert buffer.stats()["max_priority"] == max(1.0, float(batch.reward.max()) + 1e-6)
 
 
+@pytest.mark.parametrize("rng", ["philox", "pcg64"])
+def test_minibatches_of_several_chunks_have_the_rows_that_their_words_say(rng: str) -> None:
+    buffer = StoreReplay(
+        1, 1, 1000, prioritized=True, seed=5, rng="philox" if rng == "philox" else None
+    )
+    buffer.configure_per(1.0, 0.4, 0.0)
+    column = np.arange(1000, dtype=np.float32)
+    rows = column[:, None].copy()
+    buffer.add_batch(rows, rows, column, rows, column % 3 == 0)
+    words = reference.word_source(rng, 5)
+    tree = reference.SumTree([1.0] * 1000)
+    for batch_size in (1, 127, 128, 129, 300, 1000):
+        batch = buffer.sample(batch_size)
+        drawn = tree.draw(words.next_reals(batch_size))
+        assert batch.indices.tolist() == drawn
+        assert batch.obs[:, 0].tolist() == batch.reward.tolist() == drawn
+        assert batch.terminated.tolist() == [row % 3 == 0 for row in drawn]
+        assert batch.weights.tolist() == [1.0] * batch_size
+
+
 # What compiled code must leave to NumPy's, which casts it, or refuses it in words.
 ODD_REWARDS = {
     "NaN": (float("nan"), None),
@@ -90,6 +112,7 @@ ODD_REWARDS = {
     "None": (None, "reward"),
     "a list": ([0.5], "reward"),
     "True": (True, None),
+    "np.True_": (np.True_, None),
 }
 
 
@@ -102,7 +125,8 @@ def test_odd_values_fare_as_without_compiled_code(
         monkeypatch.setenv("CPREPLAY_HOST", choice)
         buffer = StoreReplay(2, 1, 4)
         try:
-            buffer.add([1.0, 2.0], [0.0], reward, np.ones(2, np.float64), False)
+            obs = np.ones(2, np.float32)  # so that it is up to the reward who does the call
+            buffer.add(obs, obs[:1], reward, obs, False)
         except (ValueError, TypeError) as error:
             results.append((type(error), str(error), len(buffer)))
         else:
@@ -113,13 +137,51 @@ def test_odd_values_fare_as_without_compiled_code(
         assert says in results[0][1]
 
 
-def test_an_add_waits_for_who_holds_the_lock() -> None:
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("kind", ["int", "uint"])
+def test_integers_are_stored_up_to_their_dtypes_limits_and_refused_beyond(
+    kind: str, bits: int
+) -> None:
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if kind == "int" else (0, 2**bits - 1)
+    buffer = StoreReplay(1, (), 100, action_dtype=f"{kind}{bits}")
+    obs = np.zeros(1, np.float32)
+    values = [low, high, low + 1, high - 1, high // 3]
+    for value in values:
+        buffer.add(obs, value, 0.0, obs, False)
+        if value < 2**63:
+            buffer.add(obs, np.int64(value), 0.0, obs, False)
+    stored = buffer.column("action")[: len(buffer)].tolist()
+    assert stored == [value for value in values for _ in range(1 + (value < 2**63))]
+    refused: list[Any] = [low - 1, high + 1, 2**64 + 5, -(2**70), 2.5]
+    if bits < 64:
+        refused += [np.int64(low - 1), np.int64(high + 1)]
+    for value in refused:
+        with pytest.raises((ValueError, TypeError), match="action"):
+            buffer.add(obs, value, 0.0, obs, False)
+    assert len(buffer) == len(stored)
+
+
+@pytest.mark.parametrize(
+    "value", [True, False, np.True_, np.False_, np.array(True), np.array(2, "b").view(bool)]
+)
+def test_a_boolean_is_stored_as_0_or_1(value: Any) -> None:
     buffer = StoreReplay(1, 1, 4)
     obs = np.zeros(1, np.float32)
+    buffer.add(obs, obs, 0.0, obs, value)
+    assert buffer.column("terminated").view(np.uint8)[0] == int(bool(value))
+
+
+@pytest.mark.parametrize("rows", [None, 1, 3])
+def test_an_add_waits_for_who_holds_the_lock(rows: int | None) -> None:
+    buffer = StoreReplay(1, 1, 4)
+    obs = np.zeros((rows or 1, 1), np.float32)
     added = threading.Event()
 
     def act() -> None:
-        buffer.add(obs, obs, 0.0, obs, False)
+        if rows is None:
+            buffer.add(obs[0], obs[0], 0.0, obs[0], False)
+        else:
+            buffer.add_batch(obs, obs, obs[:, 0], obs, np.zeros(rows, bool))
         added.set()
 
     with buffer._lock:
@@ -128,7 +190,7 @@ def test_an_add_waits_for_who_holds_the_lock() -> None:
         assert not added.wait(0.05)
         assert len(buffer) == 0
     thread.join()
-    assert len(buffer) == 1
+    assert len(buffer) == (rows or 1)
 
 
 def test_an_add_during_a_save_puts_its_chunk_aside(tmp_path: Any) -> None:
@@ -201,6 +263,276 @@ def test_rows_are_free_as_soon_as_the_buffer_is() -> None:
         assert records() is None
     finally:
         gc.enable()
+
+
+def test_nothing_is_held_of_a_buffer_that_is_gone() -> None:
+    types = [native.compiled().Ring, native.compiled().Block, native.compiled().Steps]
+    gc.disable()
+    try:
+        counts = [sys.getrefcount(kind) for kind in types]
+        buffer = StoreReplay(1, 1, 4)
+        buffer.make_batch(2)
+        NStepBuffer(2, (3,), (), 0.9)
+        lock, snapshots, nothing = buffer._lock, buffer._snapshots, [0]
+        del buffer
+        assert sys.getrefcount(lock) == sys.getrefcount(snapshots) == sys.getrefcount(nothing)
+        assert [sys.getrefcount(kind) for kind in types] == counts
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("nbytes", [64, 704, 100_032])
+def test_a_minibatch_lies_within_its_memory_on_a_cache_line(nbytes: int) -> None:
+    members = ((0, np.dtype("u1"), (64,)), (nbytes - 8, np.dtype("i8"), (1,)))
+    block = native.compiled().Block(nbytes, members)
+    kept: list[Any] = []
+    for size in range(40):  # memory that begins elsewhere
+        arrays = block.new()
+        kept += [arrays, np.empty(size)]
+        first, last = (array.ctypes.data for array in arrays)
+        memory = arrays[0].base
+        assert memory is arrays[1].base
+        assert first % 64 == 0
+        assert last == first + nbytes - 8
+        assert memory.ctypes.data <= first
+        assert last + 8 <= memory.ctypes.data + memory.nbytes
+
+
+def test_a_minibatch_keeps_its_memory_and_dtypes_as_long_as_it_is_there() -> None:
+    dtype = np.dtype([("a", "f4")])  # of nobody else
+    others = sys.getrefcount(dtype)
+    block = native.compiled().Block(64, ((0, dtype, (2,)), None))
+    assert sys.getrefcount(dtype) == others + 1
+    array, nothing = block.new()
+    assert nothing is None
+    assert sys.getrefcount(dtype) == others + 2
+    memory = weakref.ref(array.base)
+    del array
+    assert memory() is None
+    assert sys.getrefcount(dtype) == others + 1
+    del block
+    assert sys.getrefcount(dtype) == others
+
+
+@pytest.mark.parametrize("value", [-1e-7, 1.0000001, float("nan"), float("inf")])
+@pytest.mark.parametrize("place", [(0, 0), (0, 2), (2, 0), (2, 2)])
+@pytest.mark.parametrize("name", ["obs", "next_obs"])
+def test_a_value_without_a_code_is_refused_wherever_it_is(
+    name: str, place: tuple[int, int], value: float
+) -> None:
+    buffer = StoreReplay(3, (), 4, obs_store_dtype="uint8")
+    columns = {"obs": np.ones((3, 3), np.float32), "next_obs": np.zeros((3, 3), np.float32)}
+    columns[name][place] = value
+    zeros = np.zeros(3, np.float32)
+    with pytest.raises(ValueError, match=f"^{name}"):
+        buffer.add_batch(columns["obs"], zeros, zeros, columns["next_obs"], zeros > 0)
+    assert len(buffer) == 0
+
+
+def test_a_number_is_stored_as_a_code() -> None:
+    buffer = StoreReplay((), (), 4, obs_store_dtype="uint8")
+    for _ in range(5):  # around the ring
+        buffer.add(0.6, 1.0, 2.0, 1.0, True)
+    for name, stored in (("obs", 153), ("next_obs", 255), ("action", 1), ("reward", 2)):
+        assert buffer.column(name).tolist() == [stored] * 4
+    with pytest.raises(ValueError, match=r"^obs"):
+        buffer.add(1.1, 1.0, 2.0, 1.0, True)
+
+
+def test_a_row_of_floats_is_stored_as_codes_and_nothing_beside_it() -> None:
+    buffer = StoreReplay(3, (), 4, obs_store_dtype="uint8")
+    obs = np.array([0.0, 0.6, 1.0], np.float32)
+    for number in range(6):  # around the ring
+        buffer.add(obs, float(number), number, obs[::-1].copy(), True)
+    assert buffer.column("obs").tolist() == [[0, 153, 255]] * 4
+    assert buffer.column("next_obs").tolist() == [[255, 153, 0]] * 4
+    assert buffer.column("action").tolist() == [4, 5, 2, 3]
+    assert buffer.column("reward").tolist() == [4, 5, 2, 3]
+    assert buffer.column("terminated").tolist() == [True] * 4
+
+
+def test_a_ring_keeps_the_rows_it_works_on() -> None:
+    buffer = StoreReplay(1, 1, 4)
+    records, add = weakref.ref(buffer._ops._arrays[0]), buffer._ops.add_plain
+    del buffer
+    assert records() is not None
+    row = np.ones(1, np.float32)
+    assert add((row, row, 1.0, row, True))
+    del add
+    assert records() is None
+
+
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_rows_of_every_width_are_stored_and_gathered_whole(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    for width in range(1, 150):
+        buffer = StoreReplay(width, (), rows, obs_dtype="int8", action_dtype="int8", seed=0)
+        obs = rng.integers(-128, 128, (2, rows, width), np.int8)
+        numbers = np.arange(rows, dtype=np.float32)
+        buffer.add_batch(obs[0], obs[0, :, 0].copy(), numbers, obs[1], np.zeros(rows, bool))
+        batch = buffer.sample(11)
+        assert np.array_equal(batch.obs, obs[0, batch.indices])
+        assert np.array_equal(batch.action, obs[0, batch.indices, 0])
+        assert np.array_equal(batch.reward, batch.indices)
+        assert np.array_equal(batch.next_obs, obs[1, batch.indices])
+        buffer.add(obs[1, 0], 1, 7.0, obs[0, 0], True)
+        assert np.array_equal(buffer.column("obs"), [*obs[1, :1], *obs[0, 1:]])
+        assert np.array_equal(buffer.column("next_obs"), [*obs[0, :1], *obs[1, 1:]])
+
+
+def test_pending_steps_are_free_as_soon_as_their_buffer_is() -> None:
+    gc.disable()
+    try:
+        steps = NStepBuffer(2, (3,), (), 0.9)
+        steps.append(np.ones(3, np.float32), 0.0, 1.0, np.ones(3, np.float32), False, False)
+        pending = weakref.ref(steps._ops._pending["reward"])
+        assert pending() is not None
+        del steps
+        assert pending() is None
+    finally:
+        gc.enable()
+
+
+def same(array: Any) -> Any:
+    return array
+
+
+def apart(array: Any) -> Any:
+    return np.repeat(array, 2, axis=0)[::2]
+
+
+def swapped(array: Any) -> Any:
+    return array.astype(array.dtype.newbyteorder())
+
+
+def column_wise(array: Any) -> Any:
+    return np.asfortranarray(array)
+
+
+def of(dtype: str) -> Callable[[Any], Any]:
+    return lambda array: array.astype(dtype)
+
+
+ODD_UPDATES = {
+    "plain": (same, same, same),
+    "rows of int32": (of("int32"), same, same),
+    "rows of float64": (of("float64"), same, same),
+    "rows apart": (apart, same, same),
+    "rows of another byte order": (swapped, same, same),
+    "a list of rows": (list, same, same),
+    "errors of int64": (same, of("int64"), same),
+    "errors of float16": (same, of("float16"), same),
+    "errors apart": (same, apart, same),
+    "errors of another byte order": (same, swapped, same),
+    "tokens of int64": (same, same, of("int64")),
+    "tokens apart": (same, same, apart),
+    "tokens of another byte order": (same, same, swapped),
+    "tokens column by column": (same, same, column_wise),
+}
+
+
+@pytest.mark.parametrize("odd", ODD_UPDATES.values(), ids=ODD_UPDATES)
+def test_odd_updates_are_read_or_refused_and_never_misread(odd: Any) -> None:
+    odd_rows, odd_errors, odd_tokens = odd
+    buffer = StoreReplay(1, 1, 8, prioritized=True, seed=0)
+    buffer.configure_per(1.0, 0.4, 0.0)
+    rows = np.zeros((8, 1), np.float32)
+    buffer.add_batch(rows, rows, rows[:, 0].copy(), rows, np.zeros(8, bool))
+    before = buffer.sample(64)
+    buffer.add_batch(rows[:3], rows[:3], rows[:3, 0].copy(), rows[:3], np.zeros(3, bool))
+    batch = buffer.sample(64)
+    assert batch.indices.tolist() == before.indices.tolist() == [i // 8 for i in range(64)]
+    batch._tokens[:12] = before._tokens[:12]
+    errors = batch.indices + 2.0
+    batch._tokens = odd_tokens(batch._tokens)
+    batch.indices = odd_rows(batch.indices)
+    try:
+        buffer.update_priorities(batch, odd_errors(errors))
+    except (ValueError, TypeError):
+        assert odd is not ODD_UPDATES["plain"]
+        assert buffer._ops.priorities.leaves(8).tolist() == [1.0] * 8
+        return
+    assert buffer._ops.priorities.leaves(8).tolist() == [1, 3, 4, 5, 6, 7, 8, 9]
+    assert buffer.stats()["stale_updates"] == 12
+
+
+@pytest.mark.parametrize(
+    ("rows", "tokens", "errors"),
+    [
+        ((2, 1), (2, 2), (2, 1)),
+        ((2,), (2, 2), (3,)),
+        ((2,), (2, 2), (1,)),
+        ((2,), (2, 2), (2, 1)),
+        ((2,), (1, 2), (2,)),
+        ((2,), (3, 2), (2,)),
+        ((2,), (2, 1), (2,)),
+        ((2,), (2, 3), (2,)),
+        ((2,), (2,), (2,)),
+        ((2,), (2, 2, 1), (2,)),
+    ],
+)
+def test_updates_of_other_shapes_are_refused(rows: Any, tokens: Any, errors: Any) -> None:
+    buffer = StoreReplay(1, 1, 8, prioritized=True, seed=0)
+    row = np.zeros(1, np.float32)
+    buffer.add(row, row, 0.0, row, False)
+    batch = buffer.sample(2)
+    batch.indices = np.zeros(rows, np.int64)
+    batch._tokens = np.resize(batch._tokens, tokens)
+    with pytest.raises(ValueError, match="shape"):
+        buffer.update_priorities(batch, np.ones(errors))
+    assert buffer.stats()["max_priority"] == 1.0
+
+
+@pytest.mark.parametrize("lanes", [2, 7, 100, 512, 700])
+def test_the_largest_priority_is_of_the_last_lane_of_a_row(lanes: int) -> None:
+    rng = np.random.default_rng(lanes)
+    column = np.zeros((1000, 1), np.float32)
+    for span in (1000, lanes, 2) * 10:
+        buffer = StoreReplay(1, 1, 1000, prioritized=True)
+        buffer.add_batch(column, column, column[:, 0].copy(), column, np.zeros(1000, bool))
+        rows, errors = rng.integers(0, span, lanes), 2.0 + rng.random(lanes)
+        errors[: lanes // 3] += 1.0  # those that are overwritten, mostly
+        for _ in range(2):
+            buffer.update_priorities(rows, errors)
+        written = dict(zip(rows.tolist(), errors.tolist(), strict=True))
+        assert buffer.stats()["max_priority"] == max(written.values()) + 1e-6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_what_updates_work_in_is_free_as_soon_as_the_buffer_is() -> None:
+    rows, errors = np.zeros(300_000, np.int64), np.ones(300_000)  # which work in 11 MB
+    held = []
+    for _ in range(12):
+        buffer = StoreReplay(1, 1, 10, prioritized=True)
+        buffer.add(rows[:1].astype(np.float32), np.zeros(1, np.float32), 0.0, np.zeros(1), False)
+        buffer.update_priorities(rows[:1], errors[:1])
+        buffer.update_priorities(rows, errors)
+        del buffer
+        with open("/proc/self/statm", encoding="ascii") as file:
+            held.append(int(file.read().split()[1]) * mmap.PAGESIZE)
+    assert held[-1] - held[1] < 50e6
+
+
+def test_a_ring_refuses_what_is_no_minibatch_of_its_own() -> None:
+    ring = StoreReplay(1, 1, 4)._ops._ring
+    for arguments in ((), (None,), (None, None), ((), None), ((None,) * 7, None), (1, 2, 3)):
+        with pytest.raises(TypeError, match="wanted"):
+            ring.sample(*arguments)
+        with pytest.raises(TypeError, match="wanted"):
+            ring.sample_range(*arguments)
+    for arguments in ((None, None, 0, 1), ((), None, 0, 1)):
+        with pytest.raises(TypeError, match="wanted"):
+            ring.sample_range(*arguments)
+    row = np.zeros(1, np.float32)
+    whole: tuple[Any, ...] = (row, row, 0.0, row, False)
+    for values in (whole[:1], whole[:4], (*whole, 0.0), list(whole), None):
+        assert ring.add(values) is False
+    assert ring.add(whole) is True
+    rows = row[:, None]
+    whole = (rows, rows, row, rows, np.zeros(1, bool))
+    for values in (whole[:1], whole[:4], (*whole, row), list(whole), None):
+        assert ring.add_batch(values) is False
+    assert ring.add_batch(whole) is True
 
 
 def test_steps_from_several_threads_come_out_whole() -> None:

@@ -139,17 +139,25 @@ def test_draws_and_sums_are_the_same_bits(
     assert wide == plain
 
 
-# Numbers whose power to -0.4 is so near to the middle of two float32 numbers that an estimate takes
-# the wrong one: found by trying hundreds of millions.
-NEAR_THE_MIDDLE = ["0x1.144e68p+6", "0x1.3b1e96p+4"]
+# A leaf, and the smallest leaf. The quotient of their powers is so near to the middle of two
+# float32 numbers that an estimate of the first, or of the second, takes the wrong one: found by
+# trying hundreds of millions.
+NEAR_THE_MIDDLE = [
+    ("0x1.144e68p+6", "0x1p-5"),
+    ("0x1.3b1e96p+4", "0x1p-5"),
+    ("0x1.4a5f1cp+5", "0x1.3008p-4"),
+    ("0x1.39c948p+4", "0x1.3068p-4"),
+]
 
 
 @pytest.mark.parametrize("wide", [True, False], ids=["wide", "plain"])
-@pytest.mark.parametrize("text", NEAR_THE_MIDDLE)
-def test_a_weight_next_to_where_float32_turns_is_that_of_the_power(text: str, wide: bool) -> None:
+@pytest.mark.parametrize("texts", NEAR_THE_MIDDLE, ids=str)
+def test_a_weight_next_to_where_float32_turns_is_that_of_the_power(
+    texts: tuple[str, str], wide: bool
+) -> None:
     # The leaves come to 256, the number of rows, so that a weight is leaf ** -0.4, over that of the
-    # smallest leaf: (1 / 32) ** -0.4 = 4.
-    leaf, smallest = float.fromhex(text), 1 / 32
+    # smallest leaf.
+    leaf, smallest = map(float.fromhex, texts)
     leaves = np.array([smallest, leaf, 128 - leaf - smallest, *[0.5] * 250, 1.0, 1.0, 1.0])
     assert leaves.sum() == len(leaves) == 256
     buffer = full(1.0, 0.4, 256)
@@ -158,7 +166,8 @@ def test_a_weight_next_to_where_float32_turns_is_that_of_the_power(text: str, wi
     with loops(wide=wide):
         buffer._ops._ring.sample(batch._memory.arrays, np.zeros(64, np.uint64))
     assert batch.indices[:3].tolist() == [0, 1, 1]
-    assert batch.weights[:3].tolist() == [1.0, *[np.float32(math.pow(leaf, -0.4) / 4)] * 2]
+    weight = np.float32(math.pow(leaf, -0.4) / math.pow(smallest, -0.4))
+    assert batch.weights[:3].tolist() == [1.0, weight, weight]
 
 
 @pytest.mark.parametrize("wide", [True, False], ids=["wide", "plain"])
@@ -188,6 +197,17 @@ def test_a_target_on_the_border_is_the_second_ones_also_where_lanes_are_far_apar
         words = np.array([rows << 56 for rows in ahead], np.uint64)
         buffer._ops._ring.sample(batch._memory.arrays, words)
     assert batch.indices.tolist() == [256 * lane + rows for lane, rows in enumerate(ahead)]
+
+
+@pytest.mark.parametrize("wide", [True, False], ids=["wide", "plain"])
+def test_a_target_is_rounded_as_lane_and_word_times_slice(wide: bool) -> None:
+    # (1 + word) * (5 / 3) is 3, and 5 / 3 + word * (5 / 3) the number below.
+    buffer = full(1.0, 1.0, 5)
+    batch = buffer.make_batch(3)
+    with loops(wide=wide):
+        words = np.array([0, 7205759403792791 << 11, 0], np.uint64)
+        buffer._ops._ring.sample(batch._memory.arrays, words)
+    assert batch.indices.tolist() == [0, 3, 3]
 
 
 @pytest.mark.parametrize("wide", [True, False], ids=["wide", "plain"])
@@ -225,3 +245,27 @@ def test_targets_beyond_a_nodes_sum_go_to_its_last_child_with_mass() -> None:
 
     wide, plain = both_ways(results)
     assert wide == plain
+
+
+@pytest.mark.parametrize("wide", [True, False], ids=["wide", "plain"])
+@pytest.mark.parametrize("batch_size", [256, 1024, 32768])  # by each of the ways down
+def test_a_target_at_a_nodes_sum_goes_to_its_last_child_with_mass(
+    batch_size: int, wide: bool
+) -> None:
+    # Nodes of 15 leaves of 1 and one without mass, which say that they hold twice as much.
+    buffer = full(1.0, 1.0, 4096)
+    buffer.sample(1)  # gives the rows their leaves
+    leaves, *sums = buffer._ops.priorities.levels()
+    leaves[15:4096:16] = 0.0
+    for level, nodes, held in zip(sums, (256, 16, 1), (30.0, 480.0, 7680.0), strict=True):
+        level[:nodes] = held
+    batch = buffer.make_batch(batch_size)
+    ahead = 0.5 if batch_size == 256 else 0.0  # of a slice
+    with loops(wide=wide):
+        words = np.full(batch_size, int(ahead * 2**64), np.uint64)
+        buffer._ops._ring.sample(batch._memory.arrays, words)
+    targets = (np.arange(batch_size) + ahead) * 7680 / batch_size
+    assert np.count_nonzero(targets % 30 == 15) == 256
+    assert batch.indices.tolist() == [
+        int(target // 30) * 16 + min(14, int(target % 30)) for target in targets
+    ]

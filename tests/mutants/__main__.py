@@ -5,13 +5,14 @@ import collections
 import sys
 import time
 
+from tests.mutants.host_loops import HOST_LOOPS, HOST_LOOPS_TESTS
 from tests.mutants.kernels import KERNEL_TESTS, KERNELS
 from tests.mutants.mutant import Mutant
 from tests.mutants.python import PYTHON, PYTHON_TESTS
 from tests.mutants.runner import Outcome, Workshop, workshop
 
-TABLES = {"kernels": KERNELS, "python": PYTHON}
-TESTS = KERNEL_TESTS | PYTHON_TESTS
+TABLES = {"kernels": KERNELS, "host": HOST_LOOPS, "python": PYTHON}
+TESTS = KERNEL_TESTS | HOST_LOOPS_TESTS | PYTHON_TESTS
 
 
 def chosen(only: str | None, file: str | None, word: str | None) -> list[tuple[str, Mutant]]:

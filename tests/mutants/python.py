@@ -390,16 +390,9 @@ _HOST_OPS = [
         "lanes, TARGETS))\n            return\n",
     ),
     Mutant("            self.priorities.mark_uniform(batch)\n", "            pass\n"),
-    Mutant(
-        "weighted = self.priorities is not None\n            block",
-        "weighted = True\n            block",
-    ),
-    Mutant(
-        "weighted = self.priorities is not None\n        return", "weighted = False\n        return"
-    ),
-    Mutant(
-        "weighted = self.priorities is not None\n        return", "weighted = True\n        return"
-    ),
+    Mutant("batch_size, weighted=self.priorities is not None)", "batch_size, weighted=True)"),
+    Mutant("weighted = self.priorities is not None\n        if", "weighted = False\n        if"),
+    Mutant("weighted = self.priorities is not None\n        if", "weighted = True\n        if"),
 ]
 
 _HOST_INPUTS = [
@@ -508,11 +501,9 @@ _HOST_INPUTS = [
 
 _HOST_COLUMNS = [
     Mutant("_LARGEST_BATCH = 2**31 - 1", "_LARGEST_BATCH = 2**31"),
-    Mutant("elif count <= len(self.scratch):", "elif True:"),
     Mutant(
-        "elif count <= len(self.scratch):",
-        "elif count < len(self.scratch):",
-        equivalent="a batch of just the scratch's rows takes the loop, once",
+        "self._take(indices[start : start + step], raw, slice(start, start + step))",
+        "self._take(indices, raw, slice(0, count))",
     ),
     Mutant("range(0, count, step)", "range(0, count - 1, step)"),
     Mutant("slice(start, start + step)", "slice(0, step)"),
@@ -522,26 +513,22 @@ _HOST_COLUMNS = [
         "taken, parts = self._views_of(len(indices))",
         equivalent="the views are made anew for each draw, more slowly",
     ),
-    Mutant(
-        "np.divide(part, np.float32(255), out=target)",
-        "np.multiply(part, np.float32(1 / 255), out=target)",
-    ),
-    Mutant(
-        "target = raw[name] if lanes is None else raw[name][lanes]",
-        "target = raw[name][: len(indices)]",
-    ),
+    Mutant("np.divide(part, np.float32(255)", "np.multiply(part, np.float32(1 / 255)"),
+    Mutant("out=raw[name][lanes])", "out=raw[name][: len(indices)])"),
     Mutant("raw[name][lanes] = part", "raw[name][: len(part)] = part"),
-    Mutant("formats[-1] if column.quantized else", "formats[-1] if False else"),
+    Mutant(
+        "            if column.quantized\n            else",
+        "            if False\n            else",
+    ),
     Mutant(
         "length = batch_size * column.elements * column.dtype.itemsize",
         "length = batch_size * column.stored_nbytes",
     ),
-    Mutant("end += -(-length // ALIGNMENT) * ALIGNMENT", "end += length"),
+    Mutant("+= -(-length // ALIGNMENT) * ALIGNMENT", "+= length"),
     Mutant(
-        "end += -(-length // ALIGNMENT) * ALIGNMENT",
-        "end += length // ALIGNMENT * ALIGNMENT + ALIGNMENT",
+        "+= -(-length // ALIGNMENT) * ALIGNMENT", "+= length // ALIGNMENT * ALIGNMENT + ALIGNMENT"
     ),
-    Mutant("if end > _LARGEST_BATCH:", "if False:"),
+    Mutant("if self.nbytes > _LARGEST_BATCH:", "if False:"),
     Mutant(
         " and first.stored_nbytes == stride and not first.quantized",
         " and not first.quantized",
@@ -557,17 +544,11 @@ _HOST_COLUMNS = [
     Mutant("self.scratch, offset, stored.view.strides", "self.scratch, 0, stored.view.strides"),
     Mutant("self.scratch, offset, strides", "self.scratch, 0, strides"),
     # Of priorities
-    Mutant(
-        "(INDICES, WEIGHTS, TOKENS) if weighted else (INDICES,)",
-        "(INDICES, WEIGHTS, TOKENS)",
-        equivalent="a block is larger then, and the rest of it is not looked at",
-    ),
-    Mutant("        if self._weighted:\n", "        if False:\n"),
-    Mutant(
-        "fields[WEIGHTS.name], fields[TOKENS.name]",
-        "fields[WEIGHTS.name], fields[TOKENS.name].copy()",
-    ),
-    Mutant("tokens.view(np.uint64)[:, 0]", "tokens.view(np.uint64)[:1, 0]"),
+    Mutant("of_draw(weighted=weighted)", "of_draw(weighted=False)"),
+    Mutant("block, start + member[0])", "block, member[0])"),
+    Mutant("self.arrays[-3].view(np.uint64)", "self.arrays[-3].copy().view(np.uint64)"),
+    Mutant("self.arrays[-1].view(np.uint64)", "self.arrays[-1].copy().view(np.uint64)"),
+    Mutant("self.arrays[-1].view(np.uint64)[:, 0]", "self.arrays[-1].view(np.uint64)[:1, 0]"),
 ]
 
 _ALIGNED = [
@@ -743,9 +724,22 @@ _DEVICE_OPS = [
         "draw.ones if draw else _NO_WEIGHTS, by_policy=False",
         "draw.weights if draw else _NO_WEIGHTS, by_policy=False",
     ),
-    Mutant("weighted = self.priorities is not None", "weighted = True"),
-    Mutant("weighted = self.priorities is not None", "weighted = False"),
-    Mutant("self._cupy.empty(batch_size, np.float32)", "self._cupy.empty(batch_size, np.float64)"),
+    Mutant("is not None\n        arrays = tuple(", "is None\n        arrays = tuple("),
+    Mutant(
+        "weighted = self.priorities is not None\n        arrays",
+        "weighted = True\n        arrays",
+    ),
+    Mutant(
+        "weighted = self.priorities is not None\n        return batch._is_own",
+        "weighted = True\n        return batch._is_own",
+    ),
+    Mutant(
+        "weighted = self.priorities is not None\n        return batch._is_own",
+        "weighted = False\n        return batch._is_own",
+    ),
+    Mutant(
+        "(batch_size, *column.shape), column.dtype)", "(batch_size, *column.shape), column.stored)"
+    ),
 ]
 
 _INPUTS = [
@@ -1125,8 +1119,12 @@ _REPLAY = [
         "tree = device_tree_nbytes(self._capacity)",
     ),
     Mutant(
-        "                run=run,\n                lock=self._lock,\n",
-        "                run=0 if prioritized else None,\n                lock=self._lock,\n",
+        "HostOps(*form, run=run)",
+        "HostOps(*form, run=0 if prioritized else None)",
+    ),
+    Mutant(
+        "NativeOps(*form, run=run,",
+        "NativeOps(*form, run=0 if prioritized else None,",
     ),
     Mutant(
         "DeviceOps(cupy, self._layout, self._capacity, seed, run=run)",
@@ -1135,6 +1133,18 @@ _REPLAY = [
     Mutant(
         "return (*standard, *extra_values(self._extra_names, extra))",
         "return (*standard, *extra.values())",
+    ),
+    # Updates by compiled code
+    Mutant("if self._priorities.update_plain(batch, tokens, td_errors):", "if False:"),
+    Mutant("update_plain(batch, tokens, td_errors)", "update_plain(batch, None, td_errors)"),
+    Mutant(
+        "            if self._priorities.update_plain(batch, tokens, td_errors):\n"
+        "                return\n",
+        "            self._priorities.update_plain(batch, tokens, td_errors)\n            return\n",
+    ),
+    Mutant(
+        "        with self._lock:\n            if self._priorities.update_plain(",
+        "        if True:\n            if self._priorities.update_plain(",
     ),
 ]
 
@@ -1200,41 +1210,63 @@ _SCHEMA = [
 
 _BATCH = [
     Mutant(
-        "dict(zip(names[standard:], arrays[standard:], strict=True))",
-        "dict(zip(names[standard:], reversed(arrays[standard:]), strict=True))",
+        "(INDICES, WEIGHTS, TOKENS) if weighted else (INDICES, None, None)",
+        "(INDICES, WEIGHTS, TOKENS)",
     ),
-    Mutant("function(self.indices), *of_draw)", "self.indices, *of_draw)"),
     Mutant(
-        "function(self.indices), *of_draw)",
-        "function(self.indices), *of_draw, memory=self._memory)",
+        "(INDICES, WEIGHTS, TOKENS) if weighted else (INDICES, None, None)", "(INDICES, None, None)"
     ),
-    Mutant("function(self.indices), *of_draw)", "function(self.indices))"),
-    Mutant("function(self.indices), *of_draw)", "function(self.indices), *of_draw[:1])"),
-    Mutant("function(self.indices), *of_draw)", "function(self.indices), *of_draw[::-1])"),
+    Mutant("len(TRANSITION) :], extra, strict", "len(TRANSITION) :], reversed(extra), strict"),
     Mutant(
-        "None if array is None else function(array) for array in (self.weights, self._tokens)",
-        "array for array in (self.weights, self._tokens)",
+        "None if array is None else function(array) for",
+        "array if array is None or array is self.indices else function(array) for",
+    ),
+    Mutant(
+        "None if array is None else function(array) for",
+        "array if array is None or array is self.weights else function(array) for",
+    ),
+    Mutant(
+        "None if array is None else function(array) for",
+        "array if array is None or array is self._tokens else function(array) for",
     ),
     Mutant("None if array is None else function(array) for", "function(array) for"),
     Mutant(
-        "function(array) for array in (self.weights, self._tokens)",
-        "array for array in (self.weights, self._tokens)",
+        "return Batch((*TRANSITION, *self.extra), arrays)",
+        "return Batch((*TRANSITION, *self.extra), arrays, self._memory)",
     ),
     Mutant(
-        "return Batch, (names, arrays, self.indices, self.weights, self._tokens)",
+        "return Batch((*TRANSITION, *self.extra), arrays)",
+        "return Batch((*TRANSITION, *self.extra), [*arrays[:-2], None, None])",
+    ),
+    Mutant(
+        "return Batch((*TRANSITION, *self.extra), arrays)",
+        "return Batch((*TRANSITION, *self.extra), [*arrays[:-1], None])",
+    ),
+    Mutant(
+        "return Batch((*TRANSITION, *self.extra), arrays)",
+        "return Batch((*TRANSITION, *self.extra), [*arrays[:-2], *arrays[:-3:-1]])",
+    ),
+    Mutant(
+        "return Batch((*TRANSITION, *self.extra), arrays)",
+        "return Batch(TRANSITION, [*arrays[: len(TRANSITION)], *arrays[-3:]])",
+    ),
+    Mutant(
+        "return Batch, ((*TRANSITION, *self.extra), self._arrays())",
         "return object.__reduce_ex__(self, 2)",
     ),
     Mutant(
-        "(names, arrays, self.indices, self.weights, self._tokens)",
-        "(names, arrays, self.indices, self.weights)",
+        "return Batch, ((*TRANSITION, *self.extra), self._arrays())",
+        "return Batch, ((*TRANSITION, *self.extra), (*self._arrays()[:-1], None))",
     ),
     Mutant(
-        "(names, arrays, self.indices, self.weights, self._tokens)", "(names, arrays, self.indices)"
+        "return Batch, ((*TRANSITION, *self.extra), self._arrays())",
+        "return Batch, ((*TRANSITION, *self.extra), (*self._arrays()[:-2], None, None))",
     ),
-    Mutant("(memory.weights is not None) != weighted", "False"),
-    Mutant("(memory.weights is not None) != weighted", "memory.weights is None and weighted"),
+    Mutant("(memory.arrays[-1] is not None) != weighted", "False"),
+    Mutant("(memory.arrays[-1] is not None) != weighted", "memory.arrays[-1] is None and weighted"),
     Mutant(
-        "(memory.weights is not None) != weighted", "memory.weights is not None and not weighted"
+        "(memory.arrays[-1] is not None) != weighted",
+        "memory.arrays[-1] is not None and not weighted",
     ),
     Mutant(
         "self.indices, self.weights, self._tokens)  # fmt",
@@ -1244,7 +1276,7 @@ _BATCH = [
         "self.indices, self.weights, self._tokens)  # fmt",
         "self.indices, None, self._tokens)  # fmt",
     ),
-    Mutant("        self._tokens = tokens\n", "        self._tokens = None\n"),
+    Mutant("self.extra = dict(", "self._tokens = None; self.extra = dict("),
     Mutant('() if self.weights is None else ("weights",)', "()"),
     Mutant('() if self.weights is None else ("weights",)', '("weights",)'),
     Mutant(
@@ -1273,9 +1305,8 @@ _BATCH = [
     Mutant("map(operator.is_, mine, memory.arrays)", "map(operator.is_, mine[:4], memory.arrays)"),
     Mutant("operator.is_", "operator.is_not"),
     Mutant("except AttributeError:  # one was deleted", "except KeyError:"),
-    Mutant("(*arrays, indices, weights, tokens)", "(indices, *arrays, weights, tokens)"),
+    Mutant("*self.extra.values(), self.indices", "self.indices, *self.extra.values()"),
     Mutant('or name in ("indices", "weights")', 'or name == "indices"'),
-    Mutant("function(self[name]) for name in names", "function(self[name]) for name in TRANSITION"),
     Mutant(
         'raise TypeError("a Batch does not unpack; take its columns by name, as in batch.obs")',
         "return iter(self._names())",
@@ -1402,8 +1433,9 @@ _KNOWN_TOTAL = [
         equivalent="what is counted is right as well, where all of it is read",
     ),
     Mutant("if self._reading_waits and rows is not None:", "if False:"),
-    Mutant("known if known >= min(rows, self._capacity) else self.size()", "known"),
-    Mutant("known if known >= min(rows, self._capacity) else self.size()", "self.size()"),
+    Mutant("if known >= min(rows, self._capacity):", "if True:"),
+    Mutant("if known >= min(rows, self._capacity):", "if False:"),
+    Mutant("if self._reading_waits:\n            known", "if True:\n            known"),
     Mutant("min(rows, self._capacity)", "rows"),
     Mutant("min(rows, self._capacity)", "1"),
     Mutant("self.is_exact = reading_waits", "self.is_exact = True"),
@@ -1418,8 +1450,8 @@ _KNOWN_TOTAL = [
     Mutant("self.at_least += rows", "self.at_least = rows"),
     Mutant("        if self.is_exact:\n", "        if True:\n"),
     Mutant("        if self.is_exact:\n", "        if False:\n"),
-    Mutant("        if self._reading_waits:\n", "        if True:\n"),
-    Mutant("        if self._reading_waits:\n", "        if False:\n"),
+    Mutant("if self._reading_waits:\n            self", "if True:\n            self"),
+    Mutant("if self._reading_waits:\n            self", "if False:\n            self"),
     Mutant("return ring_size(self.exact(), self._capacity)", "return self.exact()"),
     Mutant(
         "return ring_size(self.exact(), self._capacity)",

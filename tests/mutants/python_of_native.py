@@ -38,37 +38,27 @@ _OPS = [
         '            __import__("threading").Lock(),\n            snapshots,\n            capsule',
     ),
     Mutant("            snapshots,\n            capsule", "            [],\n            capsule"),
-    Mutant('(0, 1) if dtype.kind == "b" else integer_limits(dtype)', "(-(2**63), 2**63)"),
+    Mutant("low, high = integer_limits(dtype)", "low, high = -(2**63), 2**63"),
     # What it does itself
     Mutant("        self.add_plain = self._ring.add  # type: ignore[method-assign]\n", ""),
     Mutant(
         "        self.add_batch_plain = self._ring.add_batch  # type: ignore[method-assign]\n", ""
     ),
-    Mutant("            self.priorities.update_plain = plain  # type: ignore[method-assign]\n", ""),
-    Mutant("np.ascontiguousarray(values[mask])", "np.ascontiguousarray(values[~mask])"),
+    Mutant(
+        """        if self.priorities is not None:
+            self.priorities.update_plain = self._ring.update  # type: ignore[method-assign]
+""",
+        "",
+    ),
+    Mutant("[values[mask] for values", "[values[~mask] for values"),
     # Draws
-    Mutant(
-        "            self.priorities.mend()\n        memory", "            pass\n        memory"
-    ),
-    Mutant(
-        "purpose = ROWS if self.priorities is None else TARGETS",
-        "purpose = ROWS",
-        equivalent=_GENERATORS,
-    ),
-    Mutant("lanes, low, high, words)", "lanes, low, high - 1, words)"),
-    Mutant("lanes, low, high, words)", "lanes, 0, high, words)"),
-    Mutant("draw(self._draws.item(), lanes", "draw(0, lanes", equivalent=_GENERATORS),
-    # Updates
-    Mutant(
-        "    priorities.mend()\n    return",
-        "    return",
-        equivalent="the sums stay marked as broken off, and whoever reads them next mends them",
-    ),
-    Mutant("ring.update(rows, tokens, td_errors)", "ring.update(rows, None, td_errors)"),
-    Mutant(
-        "return bool(ring.update(rows, tokens, td_errors))",
-        "ring.update(rows, tokens, td_errors)\n    return True",
-    ),
+    Mutant("            self.priorities.mend()\n", ""),
+    Mutant("            purpose = TARGETS\n", "", equivalent=_GENERATORS),
+    Mutant("words, low, high)", "words, low, high - 1)"),
+    Mutant("words, low, high)", "words, 0, high)"),
+    Mutant("draw(self._draws.item(), len", "draw(0, len", equivalent=_GENERATORS),
+    Mutant("np.broadcast_to(words, len(batch))", "np.broadcast_to(words, len(batch))[::-1]"),
+    Mutant("np.broadcast_to(words, len(batch))", "words"),
 ]
 
 _NSTEP = [
@@ -79,13 +69,11 @@ _NSTEP = [
         "(self._pending[column.name], _row_nbytes(column), False)",
         equivalent="whoever hands steps in has made booleans 0 and 1 already",
     ),
-    Mutant(
-        'count(step["terminated"], step["truncated"]', 'count(step["truncated"], step["terminated"]'
-    ),
+    Mutant('(step["terminated"], step["truncated"]', '(step["truncated"], step["terminated"]'),
     Mutant('step["truncated"], stepped)', 'step["truncated"], None)'),
     Mutant("np.ascontiguousarray(values) for name", "values for name"),
-    Mutant('step["next_obs"]),', 'step["obs"]),'),
-    Mutant("discount, terminated, truncated, valid),", "discount, truncated, terminated, valid),"),
+    Mutant('step["next_obs"])', 'step["obs"])'),
+    Mutant("discount, terminated, truncated, valid)", "discount, truncated, terminated, valid)"),
     Mutant("return column.elements * column.dtype.itemsize", "return column.dtype.itemsize"),
 ]
 

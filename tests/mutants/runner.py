@@ -7,10 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+import numpy
 
 from tests.mutants.mutant import Mutant
 
@@ -20,14 +23,23 @@ LIMIT = 180  # seconds for one mutant
 _BROKEN = re.compile(
     r"\b(CompileError|CompileException|CalledProcessError|SyntaxError|NameError)\b"
 )
-_COPIED = ("cpreplay", "cuda_src", "tests", "setup.cfg", "pyproject.toml",
+_COPIED = ("cpreplay", "cuda_src", "host_src", "tests", "setup.cfg", "pyproject.toml",
            "LICENSE", "README.md", "CHANGELOG.md")  # fmt: skip
+
+_LOOPS = "cpreplay/_native.abi3.so"
+# setup.py's flags, but for the optimisation: to compile takes half the time.
+_COMPILE = (
+    os.environ.get("CXX", "g++"), "-std=c++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing",
+    "-fvisibility=hidden", "-shared", "-fPIC", "-Ihost_src", "-Icuda_src",
+    f"-I{numpy.get_include()}", f"-I{sysconfig.get_path('include')}", "host_src/module.cpp",
+    "-o", _LOOPS,
+)  # fmt: skip
 
 
 class Outcome(enum.Enum):
     """How a mutant fared."""
 
-    ASSERTION = "caught by a failing test"
+    ASSERTION = "caught by a failing test, or by a crash of compiled loops"
     FINDING = "caught by a finding of the emulator"
     BROKEN = "not a mutant: it does not compile"
     STALE = "not a mutant: its text is not in the file, or more than once"
@@ -60,20 +72,32 @@ class Workshop:
             "COLUMNS": "300",  # so that pytest does not shorten its summary
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         }
+        complaint = self._compile()
+        if complaint:
+            raise RuntimeError(complaint)
 
     def try_mutant(self, file: str, mutant: Mutant, tests: Sequence[str]) -> tuple[Outcome, str]:
         """Run tests with a mutant in its place; its fate, and which test failed."""
-        path = self._folder / file
-        sound = path.read_text(encoding="utf-8")
+        path, loops = self._folder / file, self._folder / _LOOPS
+        sound, sound_loops = path.read_text(encoding="utf-8"), loops.read_bytes()
         try:
             mutated = mutant.applied(sound)
         except LookupError as error:
             return Outcome.STALE, str(error)
         _write(path, mutated)
         try:
-            return self.run(tests)
+            complaint = self._compile() if file.startswith("host_src/") else ""
+            return (Outcome.BROKEN, complaint) if complaint else self.run(tests)
         finally:
             _write(path, sound)
+            loops.write_bytes(sound_loops)
+
+    def _compile(self) -> str:
+        """Compile the loops of host buffers; what the compiler says where it cannot."""
+        done = subprocess.run(
+            _COMPILE, cwd=self._folder, capture_output=True, text=True, check=False
+        )
+        return done.stderr if done.returncode else ""
 
     def run(self, tests: Sequence[str]) -> tuple[Outcome, str]:
         """Run test files in order up to the first failure."""
@@ -113,6 +137,8 @@ def workshop(seed: int) -> Iterator[Workshop]:
 def _verdict(code: int, output: str) -> tuple[Outcome, str]:
     if code == 0:
         return Outcome.SURVIVED, ""
+    if code < 0:
+        return Outcome.ASSERTION, f"a crash: {signal.Signals(-code).name}"
     failed = [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     detail = failed[0].split(" ", 1)[1] if failed else output.strip()[-2000:]
     if code != 1 or _BROKEN.search(detail):  # 2: a file cannot be collected
