@@ -246,7 +246,7 @@ static PyObject* ring_accepts(PyObject* object, PyObject* arrays) {
 }
 
 static PyObject* not_accepted() {
-    PyErr_SetString(PyExc_ValueError, "arrays that are accepted are wanted");
+    PyErr_SetString(PyExc_TypeError, "arrays that are accepted are wanted");
     return nullptr;
 }
 
