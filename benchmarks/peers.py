@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.peers`` in a checkout, or ``python benchmarks/peers.py`` anywhere.
 
-Three workloads in full rings, filled with other values in every row:
+Two workloads in full rings, filled with other values in every row, and how they grow:
 
 - uniform and prioritized: transitions of 17 + 6 + 1 + 17 float32 and a flag, 100,000 and 1,000,000
   rows; by priority of |N(0, 1)| TD errors, alpha 0.6, beta 0.4. "update" is of the rows that were
