@@ -2,6 +2,7 @@
 
 import gc
 import mmap
+import os
 import subprocess
 import sys
 import threading
@@ -496,6 +497,9 @@ def test_the_largest_priority_is_of_the_last_lane_of_a_row(lanes: int) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.skipif(
+    "asan" in os.environ.get("LD_PRELOAD", ""), reason="sanitizers keep memory that is freed"
+)
 def test_what_updates_work_in_is_free_as_soon_as_the_buffer_is() -> None:
     rows, errors = np.zeros(300_000, np.int64), np.ones(300_000)  # which work in 11 MB
     held = []
