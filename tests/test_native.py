@@ -20,6 +20,11 @@ from tests.golden import reference
 
 pytestmark = pytest.mark.usefixtures("compiled_loops")
 
+not_sanitized = pytest.mark.skipif(
+    "asan" in os.environ.get("LD_PRELOAD", ""),
+    reason="a sanitizer's allocator keeps what is freed, and ends a process that is out of memory",
+)
+
 
 def refuse_the_long_way(buffer: StoreReplay, monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on only compiled code may store, draw or update."""
@@ -499,6 +504,7 @@ def test_the_largest_priority_is_of_the_last_lane_of_a_row(lanes: int) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@not_sanitized
 def test_what_updates_work_in_is_free_as_soon_as_the_buffer_is() -> None:
     rows, errors = np.zeros(300_000, np.int64), np.ones(300_000)  # which work in 11 MB
     held = []
@@ -709,10 +715,8 @@ print(buffer.stats()["max_priority"])
 """
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux" or "libasan" in os.environ.get("LD_PRELOAD", ""),
-    reason="needs /proc, and RLIMIT_AS, under which the address sanitizer has no room",
-)
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and RLIMIT_AS")
+@not_sanitized
 def test_no_memory_for_an_update_is_an_error() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _SHORT_OF_MEMORY], capture_output=True, text=True, check=False
