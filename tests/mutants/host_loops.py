@@ -161,7 +161,11 @@ _RING_TYPE = [
     Mutant(
         "return not_accepted();\n    if (target.weights", "return nullptr;\n    if (target.weights"
     ),
-    Mutant("        if (!is_vector(given, NPY_UINT64, lanes)) {", "        if (false) {"),
+    Mutant(
+        "        if (!is_vector(given, NPY_UINT64, lanes)) {",
+        "        if (false) {",
+        equivalent="NativeOps gives a word for each lane",
+    ),
     # Lives
     Mutant("    Py_XDECREF(self->keep);\n", ""),
     Mutant("    delete self->scratch;\n", ""),

@@ -1435,7 +1435,11 @@ _KNOWN_TOTAL = [
     Mutant("if self._reading_waits and rows is not None:", "if False:"),
     Mutant("if known >= min(rows, self._capacity):", "if True:"),
     Mutant("if known >= min(rows, self._capacity):", "if False:"),
-    Mutant("if self._reading_waits:\n            known", "if True:\n            known"),
+    Mutant(
+        "if self._reading_waits:\n            known",
+        "if True:\n            known",
+        equivalent="of a host buffer no row is known, so it is asked all the same",
+    ),
     Mutant("min(rows, self._capacity)", "rows"),
     Mutant("min(rows, self._capacity)", "1"),
     Mutant("self.is_exact = reading_waits", "self.is_exact = True"),
@@ -1450,7 +1454,11 @@ _KNOWN_TOTAL = [
     Mutant("self.at_least += rows", "self.at_least = rows"),
     Mutant("        if self.is_exact:\n", "        if True:\n"),
     Mutant("        if self.is_exact:\n", "        if False:\n"),
-    Mutant("if self._reading_waits:\n            self", "if True:\n            self"),
+    Mutant(
+        "if self._reading_waits:\n            self",
+        "if True:\n            self",
+        equivalent="nothing looks at what is known of a host buffer's total",
+    ),
     Mutant("if self._reading_waits:\n            self", "if False:\n            self"),
     Mutant("return ring_size(self.exact(), self._capacity)", "return self.exact()"),
     Mutant(
