@@ -5,7 +5,7 @@ from tests.mutants.mutant import Mutant
 NATIVE_PYTHON_TESTS = {
     "cpreplay/native.py": ("native", "main"),
     "cpreplay/native_ops.py": ("native", "replay", "prioritized", "inputs", "resume", "broken_off"),
-    "cpreplay/native_nstep.py": ("nstep", "nstep_steps"),
+    "cpreplay/native_nstep.py": ("nstep", "nstep_steps", "native"),
 }
 
 _NATIVE = [
