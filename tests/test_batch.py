@@ -280,7 +280,7 @@ def test_rows_that_exceed_the_scratch_are_gathered_in_parts(
 
 
 @pytest.mark.parametrize("size", [9_511, 10_000, 19_021, 19_022, 2**31, 2**62])
-def test_a_batch_too_large_for_one_record_of_numpys_is_refused_as_such(size: int) -> None:
+def test_a_batch_of_more_than_two_gibibytes_is_refused_as_such(size: int) -> None:
     buffer = cpreplay.StoreReplay((4, 84, 84), (), 2, obs_store_dtype="uint8")
     frame = np.zeros((4, 84, 84), np.float32)
     buffer.add(frame, 0, 0, frame, False)
